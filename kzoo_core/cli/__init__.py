@@ -1,0 +1,1 @@
+"""Module entry points: ``python -m kzoo_core.cli.<name>``."""

@@ -1,0 +1,1 @@
+"""The walk of one submission through contract, queue and store."""

@@ -1,0 +1,1 @@
+"""The daemon on a GPU node: claims, runs, reports."""
