@@ -1,0 +1,159 @@
+"""``kernel_zoo-validate-package``: say all that is wrong with a package before anyone runs it.
+
+Takes a directory or a ``.tar.gz``. Exit code 0: valid, 2: it is not, 3: usage or IO (D7). What is
+found goes to standard output, as text or with ``--json`` as data; talk goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TextIO
+
+from kzoo_core.contract.directory import read_directory
+from kzoo_core.contract.limits import PackageLimits
+from kzoo_core.contract.package import check_directory
+from kzoo_core.contract.quoting import printable
+from kzoo_core.contract.submission import read_submission
+from kzoo_core.errors import BadInput, Broken, KzooError, NotFound, Problem
+from kzoo_core.ids import KernelId, parse_kernel_id
+from kzoo_core.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kzoo_core.contract.records import PackageReport
+
+VALID, INVALID, CANNOT = 0, 2, 3
+ARCHIVE_SUFFIX = ".tar.gz"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's arguments."""
+    parser = _Parser(
+        prog="kernel_zoo-validate-package",
+        description="Check a kernel_package: its files, schemas, metas and what must not be in it.",
+        epilog="exit code: 0 valid, 2 not valid, 3 usage or IO",
+    )
+    parser.add_argument("path", type=Path, help="directory of the package, or a .tar.gz of it")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print data")
+    parser.add_argument("--kernel-id", help="the kernel_id, where the path does not tell it")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    arguments = build_parser().parse_args(argv)
+    return run(
+        arguments.path,
+        as_json=arguments.as_json,
+        kernel_id=arguments.kernel_id,
+        stdout=sys.stdout,
+        stderr=sys.stderr,
+    )
+
+
+def run(path: Path, *, as_json: bool, kernel_id: str | None, stdout: TextIO, stderr: TextIO) -> int:
+    """Validate ``path`` and print what was found; returns the exit code."""
+    try:
+        report = inspect(path, parse_kernel_id(kernel_id) if kernel_id is not None else None)
+    except KzooError as error:
+        stderr.write(f"error: {error.message}\n")
+        if error.hint:
+            stderr.write(f"hint: {error.hint}\n")
+        return INVALID if isinstance(error, BadInput) else CANNOT
+    if as_json:
+        json.dump(report_as_json(path, report), stdout, ensure_ascii=False, indent=2)
+        stdout.write("\n")
+    else:
+        stdout.write(report_as_text(report))
+    return VALID if report.valid else INVALID
+
+
+def inspect(path: Path, kernel_id: KernelId | None) -> PackageReport:
+    """Return the report on a directory or an archive.
+
+    Raises ``NotFound`` where there is nothing, ``Broken`` where it cannot be read.
+    """
+    limits = PackageLimits()
+    if path.is_dir():
+        reading = read_directory(path, kernel_id, limits)
+        report = check_directory(reading.package)
+        return replace(report, problems=(*reading.problems, *report.problems))
+    try:
+        with path.open("rb") as stream:
+            _, report = read_submission(stream, limits, kernel_id=kernel_id)
+    except FileNotFoundError as error:
+        raise NotFound("NO_SUCH_FILE", f"there is no {printable(str(path), 240)}") from error
+    except OSError as error:
+        what = f"cannot read {printable(str(path), 240)}: {error.strerror}"
+        raise Broken("IO_ERROR", what) from error
+    if not path.name.endswith(ARCHIVE_SUFFIX):
+        report = replace(report, problems=(_name_problem(path), *report.problems))
+    return report
+
+
+def report_as_json(path: Path, report: PackageReport) -> dict[str, object]:
+    """Return a report as data: what was looked at, whether it is valid, every problem."""
+    return {
+        "path": str(path),
+        "kernel_id": report.kernel_id or None,
+        "valid": report.valid,
+        "problems": [problem.as_json() for problem in report.problems],
+    }
+
+
+def report_as_text(report: PackageReport) -> str:
+    """Return a report for people: one line of summary, then every problem with its hint."""
+    errors = sum(problem.severity == "error" for problem in report.problems)
+    warnings = len(report.problems) - errors
+    counted = [_count(errors, "error")] if errors else []
+    counted += [_count(warnings, "warning")] if warnings else []
+    summary = "valid" if report.valid else "not valid"
+    lines = [f"{report.kernel_id or 'package'}: {', '.join([summary, *counted])}"]
+    for problem in report.problems:
+        lines += problem_as_lines(problem)
+    return "\n".join(lines) + "\n"
+
+
+def problem_as_lines(problem: Problem) -> list[str]:
+    """Return a problem for people: severity, place, message and code; then what to do."""
+    place = [problem.file or "", str(problem.line or ""), str(problem.column or "")]
+    where = ":".join(part for part in place if part)
+    lines = [f"{problem.severity}: {where}: {problem.message} [{problem.code}]"]
+    if not where:
+        lines = [f"{problem.severity}: {problem.message} [{problem.code}]"]
+    if problem.expected and problem.expected not in problem.message:
+        lines.append(f"  expected: {problem.expected}")
+    if problem.hint:
+        lines.append(f"  hint: {problem.hint}")
+    return lines
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _name_problem(path: Path) -> Problem:
+    return Problem(
+        code="archive_name",
+        message=f"the archive is called {printable(path.name)}",
+        found=printable(path.name),
+        expected=f"a name that ends in {ARCHIVE_SUFFIX}",
+    )
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves with 3 where argparse leaves with 2: here 2 says that a package is not valid."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(CANNOT, f"error: {message}\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
