@@ -114,6 +114,14 @@ class RecordBroken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Idempotency:
+    """The submitter's own key of a submission, and the digest of what came with it."""
+
+    key: str
+    body_sha256: Sha256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """One submission. ``revision`` rises with every change that a reader can see.
 
@@ -144,6 +152,7 @@ class Submission:
     bench_commit_sha: CommitId | None = None
     records: tuple[RecordBroken, ...] = ()
     finished_at: datetime | None = None
+    idempotency: Idempotency | None = None
 
     @property
     def attempt(self) -> Attempt | None:
