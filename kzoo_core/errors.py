@@ -43,7 +43,13 @@ class Problem:
 
 
 class KzooError(Exception):
-    """Root of every expected error: an UPPER_CASE code, one sentence, a hint, the findings."""
+    """Root of every expected error: an UPPER_CASE code, one sentence, a hint, the findings.
+
+    ``status`` and ``request_id`` are set by the HTTP client on an error that a server answered.
+    """
+
+    status: int | None = None
+    request_id: str | None = None
 
     def __init__(
         self,

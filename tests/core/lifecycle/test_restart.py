@@ -1,0 +1,243 @@
+"""What a stop, clean or not, leaves behind is taken up again, once."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kzoo_core.contract.records import RunFailure
+from kzoo_core.errors import Broken, Conflict
+from kzoo_core.queue.records import Outcome, State
+from tests.packages import KERNEL_ID, output_bytes, valid_package
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kzoo_core.lifecycle.system import System
+    from tests.core.lifecycle.conftest import Bench
+
+
+def commits(directory: Path) -> list[str]:
+    done = subprocess.run(
+        ["git", "-C", str(directory / "kernel_data"), "log", "--format=%s"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.splitlines()
+
+
+async def restarted(bench: Bench) -> System:
+    await bench.system.close()
+    system = bench.reopened()
+    await system.start()
+    bench.system = system
+    return system
+
+
+class LostPower(BaseException):
+    """The process ends here; nothing that catches errors may see it."""
+
+
+async def test_a_report_whose_commit_never_began_is_committed_after_a_restart(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+    never = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(bench.system.settlement, "_enqueue", lambda *_, **__: never)
+    await bench.report(claimed)
+    assert bench.system.queue.get(submission.uuid).state is State.REPORTED
+    await restarted(bench)
+    done = await bench.done(submission)
+    assert done.outcome is Outcome.ACCEPTED
+    assert len(commits(bench.directory)) == 2
+
+
+async def test_commits_made_just_before_a_crash_are_found_and_not_made_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+    reached = asyncio.Event()
+
+    async def crash(*_: object, **__: object) -> None:
+        reached.set()
+        raise LostPower
+
+    monkeypatch.setattr(bench.system.queue, "finish", crash)
+    await bench.report(claimed)
+    async with asyncio.timeout(10):
+        await reached.wait()
+    assert len(commits(bench.directory)) == 2
+    assert bench.system.queue.get(submission.uuid).state is State.REPORTED
+    await restarted(bench)
+    done = await bench.done(submission)
+    assert done.outcome is Outcome.ACCEPTED
+    assert len(commits(bench.directory)) == 2
+    assert [record.value for record in done.records] == [1.5, 3.25]
+
+
+async def test_a_rejection_that_was_not_written_down_is_reached_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+
+    async def crash(*_: object, **__: object) -> None:
+        raise LostPower
+
+    monkeypatch.setattr(bench.system.queue, "finish", crash)
+    with pytest.raises(LostPower):
+        await bench.report(claimed, b"{}{}")
+    await restarted(bench)
+    done = await bench.done(submission)
+    assert done.reason is not None
+    assert (done.outcome, done.reason.code) == (Outcome.REJECTED, "output_not_json")
+
+
+async def test_an_infrastructure_failure_that_was_not_written_down_is_charged_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+
+    async def crash(*_: object, **__: object) -> None:
+        raise LostPower
+
+    monkeypatch.setattr(bench.system.queue, "infrastructure_failure", crash)
+    with pytest.raises(LostPower):
+        await bench.report(claimed, failure=RunFailure("engine_error", "no engine"))
+    await restarted(bench)
+    async with asyncio.timeout(10):
+        while bench.system.queue.get(submission.uuid).state is not State.PENDING:
+            await asyncio.sleep(0.01)
+    assert bench.system.queue.get(submission.uuid).charged == 1
+
+
+async def test_a_git_step_that_fails_for_a_moment_is_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+    real = bench.system.writer.accept
+    tries = 0
+
+    async def accept(request: object) -> object:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise OSError(28, "No space left on device")
+        return await real(request)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bench.system.writer, "accept", accept)
+    await bench.report(claimed)
+    assert (await bench.done(submission)).outcome is Outcome.ACCEPTED
+    assert tries == 2
+
+
+async def test_a_commit_that_cannot_be_made_ends_as_failed_and_keeps_the_reason(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+
+    async def accept(_: object) -> object:
+        raise Broken("SCOREBOARD_UNREADABLE", "the head's scoreboard is not valid")
+
+    monkeypatch.setattr(bench.system.writer, "accept", accept)
+    await bench.report(claimed)
+    done = await bench.done(submission)
+    assert done.outcome is Outcome.FAILED
+    assert done.reason is not None
+    assert done.reason.code == "commit_failed"
+    assert "the head's scoreboard is not valid" in done.reason.message
+    assert (await bench.system.queue.output(submission.uuid)).report.stdout == output_bytes()
+
+
+async def test_a_lost_index_and_cache_are_built_again_to_the_same_bytes(bench: Bench) -> None:
+    await bench.accepted()
+    index = bench.directory / "state" / "index.json"
+    before = index.read_bytes()
+    await bench.system.close()
+    index.unlink()
+    (bench.directory / "state" / "index-cache").unlink()
+    system = bench.reopened()
+    await system.start()
+    bench.system = system
+    assert index.read_bytes() == before
+
+
+async def test_two_systems_on_one_state_directory_are_refused(bench: Bench) -> None:
+    other = bench.reopened()
+    with pytest.raises(Conflict) as caught:
+        await other.start()
+    await other.close()
+    assert caught.value.code == "LOCKED"
+    assert caught.value.hint
+
+
+async def test_a_repository_without_its_objects_says_what_to_do(bench: Bench) -> None:
+    await bench.accepted()
+    await bench.system.close()
+    shutil.rmtree(bench.directory / "kernel_data" / "objects" / "pack")
+    (bench.directory / "kernel_data" / "objects" / "pack").mkdir()
+    system = bench.reopened()
+    with pytest.raises(Broken) as caught:
+        await system.start()
+    await system.close()
+    assert caught.value.hint
+
+
+async def test_the_board_goes_on_serving_when_a_refresh_fails(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.accepted()
+    snapshot = bench.system.board.snapshot
+    real = bench.system.board.refresh
+
+    async def refresh() -> object:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(bench.system.board, "refresh", refresh)
+    async with asyncio.timeout(10):
+        while bench.system.board.fault is None:
+            await asyncio.sleep(0.01)
+    assert bench.system.board.fault == "OSError: [Errno 5] Input/output error"
+    assert bench.system.board.snapshot is snapshot
+    monkeypatch.setattr(bench.system.board, "refresh", real)
+    async with asyncio.timeout(10):
+        while bench.system.board.fault is not None:
+            await asyncio.sleep(0.01)
+
+
+async def test_an_accept_stands_even_when_the_board_cannot_be_built(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+
+    async def refresh() -> object:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(bench.system.board, "refresh", refresh)
+    await bench.report(claimed)
+    assert (await bench.done(submission)).outcome is Outcome.ACCEPTED
+
+
+async def test_a_sweep_takes_up_what_nobody_settles(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.system.settlement, "_enqueue", lambda *_, **__: None)
+        await bench.report(claimed)
+    bench.system.settlement._known.discard(submission.uuid)
+    await bench.system.sweep()
+    assert (await bench.done(submission)).outcome is Outcome.ACCEPTED
+    assert valid_package().kernel_id == KERNEL_ID
