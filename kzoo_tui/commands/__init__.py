@@ -1,0 +1,1 @@
+"""The commands of ``kzoo``, one module each: ``run(arguments, context) -> exit code``."""
