@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import re
 import shutil
 import tarfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import web
 
 from kzoo_core.resources import examples_directory
 from tests.cli.console import Console, Ended
@@ -19,6 +18,10 @@ from tests.cli.views import UUID, accepted, rejected, running, submission
 from tests.core.scripted_server import Script, answers, drops, fails
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aiohttp import web
+
     from tests.core.scripted_server import Handler
 
 KERNEL = "gfx928/Norm/RMSNorm/fp32/rowwise"
@@ -62,6 +65,10 @@ async def run(console: Console, *argv: str) -> Ended:
 def members(data: bytes) -> list[str]:
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         return tar.getnames()
+
+
+def members_of(archive: Path) -> list[str]:
+    return members(archive.read_bytes())
 
 
 def test_validate_says_that_a_package_is_valid(package: Path, archive: Path) -> None:
@@ -195,7 +202,7 @@ async def test_submit_takes_the_identity_of_the_environment(
     assert ended.code == 0
     assert ended.json() == SUBMITTED
     assert script.calls[0][2]["X-Submitter-Id"] == "carol"
-    assert archive.read_bytes() in script.calls[0][3]
+    assert members(script.calls[0][3].partition(b"gzip\r\n\r\n")[2]) == members_of(archive)
 
 
 async def test_submit_by_nobody_exits_3(script: Script, console: Console, package: Path) -> None:
@@ -248,19 +255,22 @@ async def test_an_unreadable_archive_is_sent_only_under_a_kernel_id(
     assert b"junk" in script.calls[0][3]
 
 
-async def test_submit_of_nothing_and_of_too_much_asks_nobody(
+async def test_submit_of_nothing_asks_nobody(
     script: Script, console: Console, tmp_path: Path
 ) -> None:
     ended = await run(console, "submit", str(tmp_path / "none.tar.gz"), "--as", "alice")
     assert ended.code == 3
     assert ended.err.startswith(f"error: there is no {tmp_path}/none.tar.gz\nhint: name a package")
-    huge = tmp_path / "huge.tar.gz"
-    with huge.open("wb") as stream:
-        stream.truncate((64 << 20) + 1)
-    ended = await run(console, "submit", str(huge), "--as", "alice")
-    assert ended.code == 2
-    assert ended.err.startswith(f"error: {huge} has more than 67108864 bytes")
     assert script.calls == []
+
+
+def test_a_file_that_is_no_archive_by_its_size_is_not_read(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.tar.gz"
+    huge.touch()
+    os.truncate(huge, (64 << 20) + 1)
+    ended = Console().run("submit", str(huge), "--as", "alice")
+    assert ended.code == 2
+    assert ended.err == f"error: {huge} has more than 67108864 bytes: no package has\n"
 
 
 async def test_a_lost_answer_is_tried_again_under_the_same_key(
@@ -306,6 +316,32 @@ async def test_submit_and_wait_ends_with_the_verdict(
     assert ended.code == code
     assert ended.json() == view
     assert ended.err == f"submitted {KERNEL} as {UUID}, position 3\n"
+
+
+async def test_ctrl_c_after_the_upload_says_how_to_go_on(
+    script: Script, console: Console, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(*_arguments: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kzoo_tui.commands.submit.await_verdict", interrupted)
+    script.then(answers(202, SUBMITTED))
+    ended = await run(console, "submit", str(archive), "--as", "alice", "--wait")
+    assert (ended.code, ended.out) == (130, "")
+    assert ended.err.endswith(
+        f"the submission goes on; wait for it with 'kzoo status {UUID} --wait'\ninterrupted\n"
+    )
+
+
+async def test_ctrl_c_before_the_upload_promises_nothing(
+    console: Console, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kzoo_tui.commands.submit.call", interrupted)
+    ended = await run(console, "submit", str(archive), "--as", "alice", "--wait")
+    assert (ended.code, ended.err) == (130, "interrupted\n")
 
 
 async def test_a_server_that_goes_away_while_waiting_is_waited_for(

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from tests.cli.views import UUID, accepted, entry, rejected, running, submission
+from tests.cli.views import UUID, accepted, entry, kernel, rejected, running, submission
 from tests.core.scripted_server import Script, answers, fails
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ async def test_the_line_goes_on_counting_while_nothing_changes(script: Script) -
     script.then(answers(200, submission()), slow, answers(200, accepted()))
     master, process = _spawn(script.url, ("status", UUID, "--wait"), stdout=None)
     sent = b""
-    while sent.count(b"queued") < 3:
+    while sent.count(b"queued") < 2:
         sent += await asyncio.to_thread(os.read, master, 65536)
     seen.set()
     sent += await asyncio.to_thread(_read_all, master)
@@ -223,6 +223,25 @@ async def test_no_text_of_a_server_steers_the_terminal(
     assert "overwritten" in drawn.sent or argv == ["kernels"]
     assert drawn.steering == ""
     assert "c3RvbGVu" not in drawn.sent or "--json" in argv or code == 3
+
+
+async def test_no_summary_steers_the_terminal(script: Script) -> None:
+    page = kernel(desc={"name": HOSTILE, "summary": HOSTILE})
+    item = {
+        "commit_sha": "a" * 40,
+        "bench_commit_sha": "b" * 40,
+        "recorded_at": "2026-08-01T12:00:00Z",
+        "submitter": "alice",
+        "summary": HOSTILE,
+        "records": [],
+    }
+    history = {"kernel_id": page["kernel_id"], "items": [item], "next_cursor": None}
+    summary = submission(optimization_summary=HOSTILE)
+    script.then(answers(200, page), answers(200, history), answers(200, summary))
+    for argv in [("show", page["kernel_id"], "--history", "1"), ("status", UUID)]:
+        drawn = await on_terminal(script, *argv)
+        assert (drawn.code, drawn.steering) == (0, "")
+        assert "overwritten error: forged" in drawn.sent
 
 
 async def test_a_value_cannot_forge_a_line_of_ours(script: Script) -> None:

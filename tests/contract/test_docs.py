@@ -10,15 +10,23 @@ import sys
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+import kzoo_core.cli.validate_package
+import kzoo_core.runner.__main__
+import kzoo_server.__main__
+import kzoo_tui.arguments
+from kzoo_core.contract.evidence import RULES
 from kzoo_core.contract.schemas import schema
 from kzoo_core.contract.verdict import VerdictReason
 from kzoo_core.runner.settings import RunnerSettings
 from kzoo_server.settings import ServerSettings
-from kzoo_tui.arguments import build_parser
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -113,20 +121,39 @@ def links(page: Path) -> list[str]:
     return _LINK.findall(prose_of(page))
 
 
-def commands_in(page: Path) -> list[str]:
-    """Return the ``kzoo …`` lines of a page's shell blocks."""
-    blocks = [*code_of(page, "bash"), *code_of(page, "")]
-    lines = [line.strip() for block in blocks for line in block.splitlines()]
+PARSERS: dict[str, Callable[[list[str]], object]] = {
+    "kzoo": lambda words: kzoo_tui.arguments.build_parser().parse(words),
+    "kzoo-server": lambda words: kzoo_server.__main__.build_parser().parse_args(words),
+    "kzoo-runner": lambda words: kzoo_core.runner.__main__.build_parser().parse_args(words),
+    "kernel_zoo-validate-package": lambda words: (
+        kzoo_core.cli.validate_package.build_parser().parse_args(words)
+    ),
+}
+
+
+def commands_in(page: Path) -> list[list[str]]:
+    """Return the command lines of a page's shell blocks as words, up to a redirection."""
+    lines = [
+        line.strip().removeprefix("nohup ")
+        for block in code_of(page, "bash")
+        for line in block.replace("\\\n", " ").splitlines()
+    ]
     return [
-        part.strip() for line in lines if line.startswith("kzoo ") for part in line.split(" · ")
+        shlex.split(re.split(r" [|>&]", line.replace("UUID", UUID))[0], comments=True)
+        for line in lines
+        if line.partition(" ")[0] in PARSERS
     ]
 
 
 @every_page
-def test_every_kzoo_command_on_a_page_is_one_that_the_parser_takes(page: Path) -> None:
-    for command in commands_in(page):
-        words = shlex.split(command.replace("UUID", UUID).replace("$UUID", UUID), comments=True)
-        assert build_parser().parse(words[1:]).command, command
+def test_every_command_on_a_page_is_one_that_its_parser_takes(page: Path) -> None:
+    for name, *words in commands_in(page):
+        assert PARSERS[name](words), words
+
+
+def test_the_pages_show_commands_of_every_program() -> None:
+    shown = {words[0] for page in PAGES for words in commands_in(page)}
+    assert shown == set(PARSERS) - {"kernel_zoo-validate-package"}
 
 
 def test_generated_blocks_agree_with_schemas_settings_and_parsers() -> None:
@@ -199,6 +226,16 @@ def test_every_setting_is_documented() -> None:
         assert missing == []
 
 
+def test_every_event_of_the_server_log_is_documented() -> None:
+    text = text_of(DOCS / "operations.md")
+    sources = [*(ROOT / "kzoo_core").rglob("*.py"), *(ROOT / "kzoo_server").rglob("*.py")]
+    call = re.compile(r'\blog\.\w+\(\s*"([a-z_]+(?:\.[a-z_]+)?)"')
+    events = {event for source in sources for event in call.findall(source.read_text("utf-8"))}
+    of_the_server = {event for event in events if "." in event or event == "request"}
+    assert len(of_the_server) >= 10
+    assert {event for event in of_the_server if f"`{event}`" not in text} == set()
+
+
 def test_every_route_is_documented() -> None:
     document = yaml.safe_load((ROOT / "schemas" / "openapi.yaml").read_text("utf-8"))
     text = text_of(DOCS / "api_reference.md")
@@ -214,10 +251,9 @@ def test_every_route_is_documented() -> None:
 
 def test_every_command_is_documented() -> None:
     text = text_of(DOCS / "cli.md")
-    commands = re.search(r"\{([a-z,]+)\}", build_parser().format_usage())
-    names = commands[1].split(",") if commands else []
-    missing = [name for name in names if f"`kzoo {name}`" not in text]
-    assert missing == []
+    module_names = {file.stem for file in (ROOT / "kzoo_tui" / "commands").glob("[!_]*.py")}
+    assert len(module_names) >= 10
+    assert {name for name in module_names if f"`kzoo {name}`" not in text} == set()
 
 
 def test_the_contract_is_one_page_and_names_every_field_and_dtype() -> None:
@@ -231,6 +267,12 @@ def test_the_contract_is_one_page_and_names_every_field_and_dtype() -> None:
         if name not in words
     }
     assert missing == set()
+
+
+def test_the_contract_names_every_suffix_that_is_refused() -> None:
+    words = set(re.split(r"[\s`;,]+", text_of(DOCS / "kernel_package_contract.md")))
+    suffixes = {suffix for rule in RULES for suffix in rule.suffixes.split()}
+    assert suffixes - words == set()
 
 
 def names_in(node: object) -> set[str]:

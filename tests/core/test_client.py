@@ -17,6 +17,7 @@ from kzoo_core.client import (
     RetryPolicy,
     Transport,
 )
+from kzoo_core.client.transport import cause_of
 from kzoo_core.clock import ManualClock
 from kzoo_core.errors import (
     BadInput,
@@ -250,6 +251,21 @@ async def test_half_a_json_with_status_200_names_the_url_and_what_came(script: S
     )
 
 
+async def test_an_answer_without_end_is_cut_off(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kzoo_core.client.transport.ANSWER_LIMIT_BYTES", 1000)
+    script.then(answers(200, text="x" * 1001))
+    error = await caught(script)
+    assert (type(error), error.code) == (Broken, "ANSWER_TOO_LARGE")
+    assert error.message == f"{script.url}/api/thing answers with more than 1000 bytes"
+
+
+async def test_an_envelope_whose_details_are_no_list_has_no_problems(script: Script) -> None:
+    script.then(answers(404, {"error": {"code": "X", "message": "m", "details": "odd"}}))
+    assert (await caught(script)).details == ()
+
+
 async def test_a_redirect_is_not_followed_but_named(script: Script) -> None:
     script.then(
         answers(301, text="moved", headers={"Location": "https://zoo.invalid/api/thing"}),
@@ -283,14 +299,17 @@ async def test_a_refused_connection_names_the_url_the_cause_and_what_to_do() -> 
     assert error.status is None
 
 
-async def test_a_name_that_nobody_knows_is_said_in_the_systems_words() -> None:
-    transport = Transport("http://zoo.invalid", retry=RetryPolicy(tries=1), random=random.Random(1))
-    async with transport:
-        with pytest.raises(ConnectionLost) as info:
-            await transport.request("GET", "/api/health")
-    cause = info.value.message.removeprefix("no answer from http://zoo.invalid/api/health: ")
-    assert "ame" in cause  # "Name or service not known", or a temporary failure of resolution
-    assert "ssl" not in cause
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not"),
+        (ConnectionResetError(104, "odd words"), "Connection reset by peer"),
+        (aiohttp.ServerDisconnectedError(), "Server disconnected"),
+        (aiohttp.ClientError(), "ClientError"),
+    ],
+)
+def test_a_lost_connection_says_why_in_the_systems_own_words(error: Exception, cause: str) -> None:
+    assert cause_of(error).startswith(cause)
 
 
 @pytest.mark.parametrize("loss", [drops, stops_in_the_middle])
@@ -522,6 +541,24 @@ async def test_every_reading_call_asks_for_its_own_path(script: Script) -> None:
         "/api/index.json",
         "/api/schemas/desc",
     ]
+
+
+async def test_output_is_what_an_attempt_printed(script: Script) -> None:
+    view: dict[str, object] = {
+        "uuid": UUID,
+        "attempt": 1,
+        "stdout": "{}",
+        "build_exit_code": 0,
+        "benchmark_exit_code": 0,
+        "failure": None,
+        "durations_s": {"build": 0.5},
+        "environment": {},
+        "document": {},
+    }
+    script.then(answers(200, view))
+    async with KzooClient(script.transport()) as client:
+        assert (await client.output(UUID))["stdout"] == "{}"
+    assert script.calls[0][1] == f"/api/submissions/{UUID}/output"
 
 
 async def test_health_of_a_starting_server_is_an_answer(script: Script) -> None:

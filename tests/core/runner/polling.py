@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 async def until(condition: Callable[[], bool], *, timeout_s: float = 15.0) -> None:
     """Return as soon as ``condition`` holds; ``TimeoutError`` when it does not come to."""
     async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110 - nothing in this loop could set an event
+        while not condition():
             await asyncio.sleep(0.005)

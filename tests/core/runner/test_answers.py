@@ -55,6 +55,10 @@ CLAIMED: dict[str, Any] = {
 }
 
 
+def claimed(document: object) -> ClaimedAttempt:
+    return read_claimed(document, RunnerLimits())
+
+
 def test_a_registration_is_read_and_what_is_not_known_is_ignored() -> None:
     assert read_registered(REGISTERED) == Registered(
         runner_id="node1-abc",  # type: ignore[arg-type]  # a NewType of str
@@ -67,8 +71,8 @@ def test_a_registration_is_read_and_what_is_not_known_is_ignored() -> None:
     )
 
 
-def test_a_claim_is_read_and_limits_that_are_left_out_are_the_protocol_s() -> None:
-    assert read_claimed(CLAIMED) == ClaimedAttempt(
+def test_a_claim_is_read_and_limits_that_are_left_out_are_the_registration_s() -> None:
+    assert read_claimed(CLAIMED, RunnerLimits(stdout_bytes=7)) == ClaimedAttempt(
         key=KEY,
         token="a",
         kernel_id="gfx928/Norm/x",  # type: ignore[arg-type]  # a NewType of str
@@ -78,7 +82,7 @@ def test_a_claim_is_read_and_limits_that_are_left_out_are_the_protocol_s() -> No
         package_sha256="0" * 64,  # type: ignore[arg-type]  # a NewType of str
         build_s=600.0,
         bench_s=900.0,
-        limits=RunnerLimits(1048576, 3145728, 1048576, 262144, 8388608),
+        limits=RunnerLimits(7, 3145728, 1048576, 262144, 8388608),
         cancel_grace_s=10.0,
     )
 
@@ -87,9 +91,7 @@ def test_a_claim_is_read_and_limits_that_are_left_out_are_the_protocol_s() -> No
     "url", ["https://elsewhere.invalid/api/runner/package/x", "https://elsewhere.invalid/x", "x"]
 )
 def test_a_package_is_only_ever_asked_of_the_server_itself(url: str) -> None:
-    claimed = read_claimed({**CLAIMED, "package_url": url})
-
-    assert claimed.package_path.startswith("/api/runner/package/")
+    assert claimed({**CLAIMED, "package_url": url}).package_path.startswith("/api/runner/package/")
 
 
 def test_orders_and_advice_are_read_and_unknown_ones_are_none() -> None:
@@ -152,10 +154,10 @@ def test_of_the_answer_to_a_result_nothing_is_demanded(
             {**REGISTERED, "protocol": {"min": 1}},
             "protocol.max is None, expected a whole number of at least 1",
         ),
-        (read_claimed, {**CLAIMED, "timeouts": None}, "timeouts is NoneType, expected an object"),
-        (read_claimed, {**CLAIMED, "attempt": 0}, "attempt is 0, expected a whole number"),
-        (read_claimed, {**CLAIMED, "uuid": "../x"}, "uuid '../x' is not valid"),
-        (read_claimed, {**CLAIMED, "kernel_id": "a/../b"}, "kernel_id 'a/../b' is not valid"),
+        (claimed, {**CLAIMED, "timeouts": None}, "timeouts is NoneType, expected an object"),
+        (claimed, {**CLAIMED, "attempt": 0}, "attempt is 0, expected a whole number"),
+        (claimed, {**CLAIMED, "uuid": "../x"}, "uuid '../x' is not valid"),
+        (claimed, {**CLAIMED, "kernel_id": "a/../b"}, "kernel_id 'a/../b' is not valid"),
         (read_beat_answer, {"directives": {}}, "directives is dict, expected an array"),
         (read_beat_answer, {"unknown": [1]}, "an item of unknown is int, expected an object"),
     ],

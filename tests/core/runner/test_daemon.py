@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import io
 import itertools
 import logging
@@ -506,6 +507,24 @@ async def test_a_result_is_delivered_from_memory_when_the_disk_does_not_take_it(
 
     assert planned.key in server.results
     assert "a result is kept in memory alone" in bench.lines.getvalue()
+
+
+async def test_scratch_and_results_that_cannot_be_removed_hold_nothing_up(
+    bench: Bench, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(*_: object) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    planned = server.plan()
+    monkeypatch.setattr("kzoo_core.runner.attempt.remove", stuck)
+    monkeypatch.setattr("kzoo_core.runner.spool.ResultSpool.remove", stuck)
+
+    assert await bench.daemon(once=True).run() == 0
+
+    assert planned.key in server.results
+    text = bench.lines.getvalue()
+    assert 'msg="scratch stays behind"' in text
+    assert 'msg="a result stays on disk"' in text
 
 
 async def test_what_a_killed_runner_left_is_removed_before_anything_is_claimed(

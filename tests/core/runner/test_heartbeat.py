@@ -14,7 +14,7 @@ from kzoo_core.runner.protocol import Identity, RunnerApi
 from kzoo_core.runner.records import Advice, AttemptKey, Beat
 from tests.core.runner.conftest import REGISTRATION
 from tests.core.runner.polling import until
-from tests.core.runner.scripted_server import LOST, ScriptedServer
+from tests.core.runner.scripted_server import LOST, Failure, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,3 +193,17 @@ async def test_a_crash_of_the_thread_is_told(server: ScriptedServer) -> None:
         mine.heartbeat.stop()
 
     assert str(mine.crashes[0]) == "no transport today"
+
+
+async def test_a_server_that_asks_for_silence_gets_it(server: ScriptedServer) -> None:
+    server.heartbeat_s = 0.01
+    server.fail("heartbeat", Failure(503, {"Retry-After": "0.3"}))
+    mine = listener(await registered(server), server.url)
+    began = time.monotonic()
+    mine.heartbeat.start()
+    try:
+        await until(lambda: len(mine.answers) >= 1)
+    finally:
+        await asyncio.to_thread(mine.heartbeat.stop)
+
+    assert time.monotonic() - began >= 0.3

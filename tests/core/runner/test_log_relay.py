@@ -112,11 +112,10 @@ async def test_a_log_without_a_byte_is_closed_as_an_empty_one(
     api: RunnerApi, server: ScriptedServer
 ) -> None:
     async with relaying(api, server) as relayed:
-        relayed.buffer.begin(Phase.BUILD)
         assert await relayed.relay.finish(5.0)
 
     (closing,) = server.calls("log")
-    assert (closing.headers["Content-Range"], closing.headers["X-Phase"]) == ("bytes */0", "build")
+    assert closing.headers["Content-Range"] == "bytes */0"
     assert not relayed.relay.begun
 
 
@@ -217,6 +216,18 @@ async def test_a_refusal_for_good_ends_the_relay_and_is_told(
     assert [(refusal.status, refusal.key) for refusal in relayed.refusals] == [
         (status, relayed.key)
     ]
+    assert len(server.calls("log")) == 1
+
+
+async def test_a_log_that_is_closed_already_is_no_word_on_its_attempt(
+    api: RunnerApi, server: ScriptedServer
+) -> None:
+    server.fail("log", Failure(409, code="LOG_CLOSED"))
+    async with relaying(api, server) as relayed:
+        relayed.relay.write(b"x")
+        assert not await relayed.relay.finish(5.0)
+
+    assert relayed.refusals == []
     assert len(server.calls("log")) == 1
 
 

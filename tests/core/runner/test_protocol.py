@@ -121,7 +121,7 @@ async def test_a_log_is_sent_by_ranges_with_its_phase_marks_and_closed_with_its_
     assert await api.append_log(claimed, 0, b"abc", Phase.BUILD) == 3
     assert await api.append_log(claimed, 3, b"de", None) == 5
     digest = Sha256("36bbe50ed96841d10443bcb670d6554f0a34b761be67ec9c4a8ad2c0c44ca42c")
-    await api.close_log(claimed, 5, digest, Phase.BENCHMARK)
+    await api.close_log(claimed, 5, digest)
 
     first, second, closing = server.calls("log")
     assert (first.headers["Content-Range"], first.headers["X-Phase"]) == ("bytes 0-2/*", "build")
@@ -149,6 +149,7 @@ async def test_a_gap_in_a_log_says_how_much_the_server_holds(
         call=Call.LOG,
         status=416,
         message="the server lacks earlier bytes of the log",
+        code="LOG_GAP",
         key=claimed.key,
         identity=1,
     )
@@ -208,6 +209,7 @@ async def test_a_refusal_carries_status_reason_retry_after_and_identity(
         call=Call.PACKAGE,
         status=503,
         message="STARTING: scripted 503",
+        code="STARTING",
         key=claimed.key,
         retry_after_s=7.0,
         identity=1,

@@ -71,7 +71,7 @@ def test_no_answer_and_a_server_in_trouble_are_asked_again(call: Call, status: i
         (Call.PACKAGE, Action.BACK_OFF),
         (Call.HEARTBEAT, Action.BACK_OFF),
         (Call.LOG, Action.GIVE_UP),
-        (Call.RESULT, Action.BACK_OFF),
+        (Call.RESULT, Action.GIVE_UP),
         (Call.RELEASE, Action.GIVE_UP),
     ],
 )

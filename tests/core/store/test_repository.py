@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
+from dulwich.objects import ObjectID
 
 from kzoo_core.contract.layout import SCOREBOARD_PATH
 from kzoo_core.contract.records import Package, PackageFile
 from kzoo_core.errors import BadInput, Broken, Conflict
 from kzoo_core.ids import CommitId, KernelId
+from kzoo_core.store.index import IndexBuilder
 from kzoo_core.store.repository import KernelRepository
 from tests.core.store.samples import KERNEL, OTHER, accepted, git, package, seed
 
@@ -294,3 +298,68 @@ def test_another_reader_sees_an_accept_without_being_reopened(
         assert reader.read_package(reader.head(), KERNEL) == (
             repository.read_package(done.bench_commit, KERNEL)
         )
+
+
+def deep_tree(repository: KernelRepository, depth: int) -> str:
+    """Commit a package that someone pushed with a directory deeper than Python's stack."""
+    blob = git(repository.path, "hash-object", "-w", "--stdin", given="deep\n").strip()
+    tree = git(repository.path, "mktree", given=f"100644 blob {blob}\tend\n").strip()
+    for _ in range(depth):
+        raw = b"40000 d\0" + bytes.fromhex(tree)
+        sha = hashlib.sha1(b"tree %d\0" % len(raw) + raw, usedforsecurity=False).hexdigest()
+        path = repository.git_directory / "objects" / sha[:2] / sha[2:]
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(zlib.compress(b"tree %d\0" % len(raw) + raw))
+        tree = sha
+    contract = git(repository.path, "rev-parse", f"HEAD:{KERNEL}/.kernel_package").strip()
+    kernel = git(
+        repository.path,
+        "mktree",
+        given=f"040000 tree {contract}\t.kernel_package\n040000 tree {tree}\tsrc\n",
+    ).strip()
+    for segment in reversed(KERNEL.split("/")):
+        kernel = git(repository.path, "mktree", given=f"040000 tree {kernel}\t{segment}\n").strip()
+    commit = git(repository.path, "commit-tree", kernel, "-p", "HEAD", "-m", "deep").strip()
+    git(repository.path, "update-ref", "refs/heads/main", commit)
+    return commit
+
+
+def test_a_tree_deeper_than_pythons_stack_is_read_and_replaced(
+    repository: KernelRepository,
+) -> None:
+    seed(repository)
+    head = CommitId(deep_tree(repository, 1500))
+
+    read = repository.read_package(head, KERNEL)
+    assert read is not None
+    assert f"src/{'d/' * 1500}end" in read.files
+    assert repository.kernel_ids(head) == (KERNEL,)
+    assert repository.sweep() == []
+    (entry,) = IndexBuilder().build(repository, head).entries
+    assert entry.valid is False
+    assert accepted(repository).records
+
+
+def test_a_tree_that_is_not_well_formed_is_named(repository: KernelRepository) -> None:
+    raw = b"tree 5\x00hello"
+    sha = hashlib.sha1(raw, usedforsecurity=False).hexdigest()
+    path = repository.git_directory / "objects" / sha[:2] / sha[2:]
+    path.parent.mkdir()
+    path.write_bytes(zlib.compress(raw))
+
+    with pytest.raises(Broken) as caught:
+        repository.objects.tree(ObjectID(sha.encode()))
+
+    assert caught.value.code == "OBJECT_UNREADABLE"
+    assert sha in caught.value.message
+
+
+def test_the_cache_of_trees_is_bounded(
+    repository: KernelRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kzoo_core.store.objects.TREE_CACHE_ENTRIES", 3)
+    monkeypatch.setattr("kzoo_core.store.parsed.KEPT", 1)
+    for number, kernel in enumerate([KERNEL, OTHER, KERNEL, OTHER], start=1):
+        accepted(repository, number, submitted=package(kernel, b"%d\n" % number))
+
+    assert set(repository.kernel_ids(repository.head())) == {KERNEL, OTHER}

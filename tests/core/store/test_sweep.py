@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kzoo_core.errors import Broken
+from kzoo_core.store.repository import KernelRepository
 from kzoo_core.store.sweep import sweep
 from tests.core.store.samples import KERNEL, accepted, fsck, git, seed
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from kzoo_core.store.repository import KernelRepository
 
 
 def never(_: float) -> None:
@@ -128,6 +127,22 @@ def test_empty_objects_are_removed_so_that_they_can_be_written_again(
     assert path.stat().st_size > 0
     assert checkout.head() == head
     assert fsck(checkout.path) == ""
+
+
+@pytest.mark.parametrize("suffix", [".idx", ".pack"])
+def test_a_pack_that_a_crash_emptied_does_not_break_every_read(
+    repository: KernelRepository, suffix: str
+) -> None:
+    accepted(repository)
+    packs = repository.git_directory / "objects/pack"
+    made(packs / f"pack-{'12' * 20}.idx", data=b"" if suffix == ".idx" else b"index")
+    made(packs / f"pack-{'12' * 20}.pack", data=b"" if suffix == ".pack" else b"PACK")
+
+    with KernelRepository(repository.path) as reopened:
+        said = sweep(reopened, never)
+
+        assert said == [f"removed pack-{'12' * 20}.idx, the index of an empty pack"]
+        assert reopened.read_package(reopened.head(), KERNEL) is not None
 
 
 def committed_by_hand(checkout: KernelRepository) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from kzoo_core.errors import BadInput, Broken
 from kzoo_core.queue.records import Phase
+from kzoo_core.runner.backends import local
 from kzoo_core.runner.backends.base import Ending, StopSignal
 from kzoo_core.runner.backends.processes import MARK_VARIABLE, marked_processes
 from tests.core.runner.backends.scripts import KEY, backend, place_with, step
@@ -292,6 +293,23 @@ async def test_a_package_that_kills_its_warden_is_still_cleaned_up(
     assert marked_processes(f"{instance}/") == []
 
 
+async def test_a_package_that_freezes_its_warden_does_not_hold_the_runner(
+    tmp_path: Path, instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "WARDEN_PATIENCE_S", 0.2)
+    place = place_with(
+        tmp_path / "a",
+        "import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(600)",
+    )
+    mine = backend(instance)
+
+    end = await mine.run(step(place, timeout_s=0.3, kill_grace_s=0.0), lambda _: None, StopSignal())
+    await mine.clean(KEY)
+
+    assert (end.ending, end.exit_code) == (Ending.TIMEOUT, -signal.SIGKILL)
+    assert marked_processes(f"{instance}/") == []
+
+
 async def test_a_stop_gives_its_grace_and_a_second_one_takes_it_back(
     tmp_path: Path, instance: str
 ) -> None:
@@ -359,6 +377,28 @@ async def test_a_missing_interpreter_is_told_at_the_start(tmp_path: Path, instan
 async def test_a_program_that_is_no_python_is_told_at_the_start(instance: str) -> None:
     with pytest.raises(BadInput, match="/bin/false cannot run packages: it exits with 1"):
         await backend(instance, python=Path("/bin/false")).start()
+
+
+async def test_an_interpreter_that_does_not_answer_is_told_at_the_start(
+    tmp_path: Path, instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "INTERPRETER_PATIENCE_S", 0.1)
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 600\n")
+    slow.chmod(0o755)
+
+    with pytest.raises(BadInput, match="cannot run packages: it does not answer"):
+        await backend(instance, python=slow).start()
+
+
+async def test_processes_that_do_not_die_are_logged(
+    instance: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(local, "kill_marked", lambda *_, **__: ([], [7]))
+
+    await backend(instance).clean(KEY)
+
+    assert caplog.messages == ["processes do not die"]
 
 
 async def test_an_interpreter_that_is_gone_when_a_step_starts_is_the_machine_s_fault(
