@@ -1,0 +1,87 @@
+"""Laws of the house that no linter knows (docs/architecture.md)."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+CORE = CHECKOUT / "kzoo_core"
+SOURCES = sorted(
+    path
+    for package in ("kzoo_core", "kzoo_server", "kzoo_tui")
+    for path in (CHECKOUT / package).rglob("*.py")
+)
+ENTRY_POINTS = {
+    CORE / "cli" / "indexer_now.py",
+    CORE / "cli" / "validate_package.py",
+    CORE / "clock.py",  # SystemClock, which only entry points make
+    CORE / "runner" / "__main__.py",
+    CORE / "runner" / "backends" / "warden.py",  # a process of its own
+    CHECKOUT / "kzoo_server" / "__main__.py",
+    CHECKOUT / "kzoo_tui" / "cli.py",
+}
+AMBIENT = {
+    "os.environ",
+    "os.getenv",
+    "os.getcwd",
+    "sys.argv",
+    "Path.cwd",
+    "datetime.now",
+    "datetime.utcnow",
+    "time.time",
+}
+
+
+def imported_names(tree: ast.Module) -> set[str]:
+    """Return every module that a file imports, with ``from a import b`` as ``a.b``."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def ambient_reads(tree: ast.Module) -> list[str]:
+    """Return where a file reaches for the environment, argv, the directory or the wall clock."""
+    return [
+        f"line {node.lineno}: {node.value.id}.{node.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and f"{node.value.id}.{node.attr}" in AMBIENT
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(CORE.rglob("*.py")), ids=str)
+def test_the_core_serves_no_http(path: Path) -> None:
+    names = imported_names(ast.parse(path.read_text(encoding="utf-8")))
+    assert not {name for name in names if name.startswith("aiohttp.web")}
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path not in ENTRY_POINTS], ids=str)
+def test_only_entry_points_read_what_lies_around(path: Path) -> None:
+    assert ambient_reads(ast.parse(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_a_file_holds_one_idea_and_says_which(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 600
+    assert ast.get_docstring(ast.parse(text))
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["kzoo_core.lifecycle.system", "kzoo_core.runner.daemon", "kzoo_core.client"],
+)
+def test_nothing_of_the_core_brings_the_web_server_or_the_terminal_along(module: str) -> None:
+    code = f"import sys, {module}; print('aiohttp.web' in sys.modules, 'textual' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "False"]
