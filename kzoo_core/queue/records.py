@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from kzoo_core.contract.records import Record
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
@@ -102,15 +104,8 @@ class Reason:
     details: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordBroken:
-    """A record that an accepted submission set, as the queue keeps it for readers."""
-
-    test_case_id: str
-    metric: str
-    unit: str
-    value: float
-    previous: float | None
+RecordBroken = Record
+"""A record that an accepted submission set (D21), as the queue keeps it for readers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,6 +150,20 @@ def test_of_two_copies_the_one_further_on_is_kept_and_the_other_set_aside(
         shutil.rmtree(spool.home(ahead))
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_of_two_running_copies_the_one_with_the_highest_attempt_is_kept(
+    spool: Spool, swapped: bool
+) -> None:
+    second = claimed(states.expire(confirmed(), now=at(900), settings=SETTINGS))
+    copies = [claimed(), second]
+    lay(spool.root / "pending" / UUID, copies[not swapped])
+    lay(spool.root / "running" / UUID, copies[swapped])
+    found = recovered(spool)
+    assert found.submissions == (second,)
+    assert found.corrupt == 1
+    assert spool.directory(UUID) == spool.root / "running" / UUID
+
+
 def test_a_copy_in_another_month_is_set_aside(spool: Spool) -> None:
     lay(spool.home(accepted()), accepted())
     lay(spool.root / "done" / "2026-07" / UUID, accepted())
