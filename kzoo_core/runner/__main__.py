@@ -196,7 +196,7 @@ def _instance(state: Path) -> str:
     if path.is_file():
         return parse_runner_name(path.read_text(encoding="ascii").strip())
     instance = uuid.uuid4().hex
-    durable.write_file(path, f"{instance}\n".encode())
+    durable.write_file(path, f"{instance}\n".encode(), mode=0o600)
     return instance
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
 from kzoo_core.errors import KzooError
@@ -39,13 +39,13 @@ def read_registered(document: object) -> Registered:
         heartbeat_s=_seconds(answer, "heartbeat_s"),
         lease_s=_seconds(answer, "lease_s"),
         poll_s=_seconds(answer, "poll_s"),
-        limits=_limits(answer),
+        limits=_limits(answer, RunnerLimits()),
         protocol=None if protocol is None else _range(_mapping(protocol, "protocol")),
     )
 
 
-def read_claimed(document: object) -> ClaimedAttempt:
-    """Read the answer to a claim that gives an attempt."""
+def read_claimed(document: object, defaults: RunnerLimits) -> ClaimedAttempt:
+    """Read the answer to a claim that gives an attempt; ``defaults`` are the registration's."""
     answer = _mapping(document, "the answer")
     key = _key(answer)
     timeouts = _mapping(answer.get("timeouts"), "timeouts")
@@ -63,7 +63,7 @@ def read_claimed(document: object) -> ClaimedAttempt:
         package_sha256=Sha256(_text(answer, "package_sha256")),
         build_s=_seconds(timeouts, "build_s"),
         bench_s=_seconds(timeouts, "bench_s"),
-        limits=_limits(answer),
+        limits=_limits(answer, defaults),
         cancel_grace_s=_seconds(answer, "cancel_grace_s"),
     )
 
@@ -142,11 +142,11 @@ def _range(protocol: Mapping[str, object]) -> tuple[int, int]:
     return _whole(protocol.get("min"), "protocol.min"), _whole(protocol.get("max"), "protocol.max")
 
 
-def _limits(answer: Mapping[str, object]) -> RunnerLimits:
-    """Read the limits; one that the server leaves out keeps the protocol's own number."""
+def _limits(answer: Mapping[str, object], defaults: RunnerLimits) -> RunnerLimits:
+    """Read the limits; one that the server leaves out keeps its default."""
     given = _mapping(answer.get("limits", {}), "limits")
     names = [item.name for item in fields(RunnerLimits) if given.get(item.name) is not None]
-    return RunnerLimits(**{name: _whole(given[name], f"limits.{name}") for name in names})
+    return replace(defaults, **{name: _whole(given[name], f"limits.{name}") for name in names})
 
 
 def _package_path(answer: Mapping[str, object], key: AttemptKey) -> str:

@@ -47,7 +47,7 @@ from kzoo_core.runner.events import (
 )
 from kzoo_core.runner.heartbeat import Heartbeat
 from kzoo_core.runner.logfmt import fields
-from kzoo_core.runner.machine import Rules, RunnerMachine
+from kzoo_core.runner.machine import DELIVERED, Rules, RunnerMachine
 from kzoo_core.runner.protocol import CallRefused, Identity, RunnerApi, common_version
 from kzoo_core.runner.result import cut_body
 from kzoo_core.runner.spool import ResultSpool
@@ -326,7 +326,12 @@ class RunnerDaemon:
         delivery = await self._api.report(key, result.token, body)
         self._log.info(
             "delivered",
-            extra=fields(attempt=key, outcome=delivery.outcome, reason=delivery.reason),
+            extra=fields(
+                attempt=key,
+                accepted=delivery.accepted,
+                outcome=delivery.outcome,
+                reason=delivery.reason,
+            ),
         )
         return HasDelivered(key)
 
@@ -351,9 +356,15 @@ class RunnerDaemon:
         self._attempt.stop.ask(grace_s)
 
     async def _drop(self, key: AttemptKey, why: str) -> None:
-        if self._results.pop(key, None) is not None:
+        if self._results.pop(key, None) is None:
+            return
+        if why != DELIVERED:
+            self._log.warning("result let go", extra=fields(attempt=key, why=why))
+        try:
             await asyncio.to_thread(self._spool.remove, key)
-            self._log.info("result removed", extra=fields(attempt=key, why=why))
+        except OSError as error:
+            # It is sent again at the next start, which the server takes for the same once more.
+            self._log.warning("a result stays on disk", extra=fields(attempt=key, why=error))
 
     def _cancel_operation(self) -> None:
         if self._operation is not None:
@@ -380,8 +391,11 @@ class RunnerDaemon:
                 _, registered = self._identity.snapshot()
                 self._log.info("registered", extra=fields(runner_id=registered.runner_id))
             case HasClaimed(key):
-                kernel_id = self._claims[key].kernel_id
-                self._log.info("claimed", extra=fields(attempt=key, kernel_id=kernel_id))
+                claimed = self._claims[key]
+                self._log.info(
+                    "claimed",
+                    extra=fields(attempt=key, kernel_id=claimed.kernel_id, mode=claimed.mode),
+                )
             case PhaseBegan(key, phase):
                 self._log.info("phase", extra=fields(attempt=key, phase=phase))
             case HasEnded(key) | HasStopped(key):

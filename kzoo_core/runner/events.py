@@ -32,13 +32,15 @@ class Call(StrEnum):
 class Refusal:
     """Why a call did not go through.
 
-    ``status`` is ``None`` when no answer came, and 200 when one came that cannot be read.
+    ``status`` is ``None`` when no answer came, and 200 when one came that cannot be read; ``code``
+    is the envelope's.
     ``identity`` counts the registrations before the call, so that a 401 for an older one is told.
     """
 
     call: Call
     status: int | None
     message: str
+    code: str | None = None
     key: AttemptKey | None = None
     retry_after_s: float | None = None
     identity: int = 0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 INTERVAL_LEAST_S = 0.05
 TIMEOUT_MOST_S = 10.0
+LEASE_SHARE = 3
 STOP_PATIENCE_S = 5.0
 
 
@@ -103,16 +104,20 @@ class Heartbeat:
                 self._nudge.clear()
                 _, registered = self._identity.snapshot()
                 interval_s = max(registered.heartbeat_s, INTERVAL_LEAST_S)
-                await self._tell(api, min(interval_s, TIMEOUT_MOST_S))
+                retry_after_s = await self._tell(api, min(interval_s, TIMEOUT_MOST_S))
+                # As long as the server asks, yet never so long that it would cost the lease.
+                await asyncio.sleep(min(retry_after_s, registered.lease_s / LEASE_SHARE))
                 await self._rest(self._nudge, interval_s)
 
-    async def _tell(self, api: RunnerApi, timeout_s: float) -> None:
+    async def _tell(self, api: RunnerApi, timeout_s: float) -> float:
+        """Send one heartbeat; return the seconds for which the server wants to hear nothing."""
         try:
             answer = await api.heartbeat(self._beat, timeout_s=timeout_s)
         except CallRefused as refused:
             self._on_refused(refused.refusal)
-        else:
-            self._on_answer(answer)
+            return refused.refusal.retry_after_s or 0.0
+        self._on_answer(answer)
+        return 0.0
 
     async def _rest(self, nudge: asyncio.Event, interval_s: float) -> None:
         try:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kzoo_core.runner.protocol import RunnerApi
     from kzoo_core.runner.records import ClaimedAttempt
 
+LOG_CLOSED = "LOG_CLOSED"
+"""A 409 that concerns the log alone: it is complete at the server, the attempt is as it was."""
 RESENDS = 3
 """How often a log whose digest the server disputes (412) is sent again from its beginning."""
 
@@ -123,9 +125,7 @@ class LogRelay:
                 return
             total = self._buffer.total
             try:
-                await self._api.close_log(
-                    self._claimed, total, self._buffer.sha256(), self._buffer.phase_at(total)
-                )
+                await self._api.close_log(self._claimed, total, self._buffer.sha256())
             except CallRefused as refused:
                 await self._refused(refused)
                 continue
@@ -135,7 +135,9 @@ class LogRelay:
     async def _refused(self, refused: CallRefused) -> None:
         refusal = refused.refusal
         action = action_for(refusal.call, refusal.status)
-        if action is Action.BACK_OFF:
+        if refusal.code == LOG_CLOSED:
+            self._over.set()
+        elif action is Action.BACK_OFF:
             await asyncio.sleep(self._pace.next(refusal.retry_after_s))
         elif action is Action.REWIND:
             self._held = min(refused.held, self._buffer.total)

@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 
 PACKAGE_TRIES = 5
 RELEASE_TRIES = 3
+DELIVERED = "delivered"
+"""Why a result leaves the disk when all went well."""
 RESULT_CUTS = 2
 """A result that is too large is sent without its log, then without its output."""
 HELD_SHARE = 0.5
@@ -128,6 +130,7 @@ class RunnerMachine:
         self._tries = 0
         self._stopping: Stopping | None = None
         self._release_when_stopped = False
+        self._release_why = ""
         # results
         self._outbox = Outbox(self._new_pace)
         self._not_before = 0.0
@@ -201,7 +204,7 @@ class RunnerMachine:
             case HasDelivered(key):
                 self._trusted()
                 self._end_operation()
-                self._forget(key, "delivered")
+                self._forget(key, DELIVERED)
             case HasReleased():
                 self._trusted()
                 self._end_attempt()
@@ -393,7 +396,8 @@ class RunnerMachine:
         if entry is None:
             return
         entry.tries += 1
-        if action is Action.STOP_ATTEMPT or (action is Action.CUT and entry.cuts == RESULT_CUTS):
+        uncuttable = action is Action.CUT and entry.cuts == RESULT_CUTS
+        if uncuttable or action in {Action.STOP_ATTEMPT, Action.GIVE_UP}:
             self._forget(entry.key, f"refused: {refusal.message}")
         elif action is Action.DELIVERED:
             self._trusted()
@@ -414,7 +418,7 @@ class RunnerMachine:
         again = action is Action.BACK_OFF and self._tries < RELEASE_TRIES
         if again and self._current is not None and self._stops_asked < 2:
             wait_s = self._pace.next(refusal.retry_after_s)
-            self._out.append(Release(self._current, refusal.message, wait_s))
+            self._out.append(Release(self._current, self._release_why, wait_s))
         else:
             self._end_attempt()
 
@@ -511,6 +515,7 @@ class RunnerMachine:
         if self._current is not None:
             self._doing = Doing.RELEASING
             self._tries = 0
+            self._release_why = why
             self._out.append(Release(self._current, why))
 
     def _forget(self, key: AttemptKey, why: str) -> None:

@@ -7,6 +7,7 @@ keeps a call from going through is a ``CallRefused`` whose refusal the machine u
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kzoo_core.client.failures import ConnectionLost
@@ -131,7 +132,10 @@ class RunnerApi:
             json={"runner_id": registered.runner_id, "claim_id": claim_id},
             timeout_s=wait_s + CLAIM_MARGIN_S,
         )
-        return None if answer.status == 204 else self._read(Call.CLAIM, answer, read_claimed)
+        if answer.status == 204:
+            return None
+        reader = partial(read_claimed, defaults=registered.limits)
+        return self._read(Call.CLAIM, answer, reader)
 
     async def package(self, claimed: ClaimedAttempt) -> bytes:
         """Return the bytes frozen for this attempt, not yet verified."""
@@ -178,13 +182,9 @@ class RunnerApi:
         held = _held(answer)
         return start + len(data) if held is None else held
 
-    async def close_log(
-        self, claimed: ClaimedAttempt, total: int, sha256: Sha256, phase: Phase | None
-    ) -> None:
+    async def close_log(self, claimed: ClaimedAttempt, total: int, sha256: Sha256) -> None:
         """Say that the log is whole: its size and digest. 412 means that the server has others."""
         headers = {"Content-Range": f"bytes */{total}", "X-Log-Sha256": sha256}
-        if phase is not None:
-            headers["X-Phase"] = phase.value
         await self._patch_log(claimed, b"", headers)
 
     async def report(self, key: AttemptKey, token: str, body: bytes) -> Delivery:
@@ -237,6 +237,7 @@ class RunnerApi:
                 call=Call.LOG,
                 status=416,
                 message="the server lacks earlier bytes of the log",
+                code="LOG_GAP",
                 key=claimed.key,
                 identity=number,
             )
@@ -312,6 +313,7 @@ def _refusal(call: Call, error: KzooError, key: AttemptKey | None, identity: int
         call=call,
         status=status,
         message=error.message if lost else f"{error.code}: {error.message}",
+        code=error.code,
         key=key,
         retry_after_s=error.retry_after_s,
         identity=identity,

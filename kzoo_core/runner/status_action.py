@@ -53,7 +53,7 @@ _OTHERWISE = {
     Call.PACKAGE: Action.BACK_OFF,
     Call.HEARTBEAT: Action.BACK_OFF,
     Call.LOG: Action.GIVE_UP,
-    Call.RESULT: Action.BACK_OFF,
+    Call.RESULT: Action.GIVE_UP,
     Call.RELEASE: Action.GIVE_UP,
 }
 

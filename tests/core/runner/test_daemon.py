@@ -62,7 +62,7 @@ class Bench:
             "log_flush_s": 0.01,
             "log_close_s": 5.0,
             "kill_grace_s": 0.2,
-            "register_patience_s": 0.3,
+            "register_patience_s": 20.0,
             "drain_patience_s": 20.0,
         }
         return RunnerDaemon(

@@ -132,16 +132,16 @@ async def test_a_detail_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "scripts", "build_ok"),
+    ("script", "scripts", "times", "build_ok"),
     [
-        ("build_test_env", {"build": "while True: pass"}, False),
-        ("benchmark", {"benchmark": "while True: pass"}, True),
+        ("build_test_env", {"build": "while True: pass"}, {"build_s": 0.5}, False),
+        ("benchmark", {"benchmark": "while True: pass"}, {"bench_s": 0.5}, True),
     ],
 )
 async def test_a_script_that_takes_too_long_times_out(
-    tmp_path: Path, script: str, scripts: dict[str, str], build_ok: bool
+    tmp_path: Path, script: str, scripts: dict[str, str], times: dict[str, float], build_ok: bool
 ) -> None:
-    run = Run(tmp_path, build_s=0.5, bench_s=0.5)
+    run = Run(tmp_path, **times)
 
     report = await run.scripts(**scripts)
 

@@ -92,7 +92,7 @@ async def test_heartbeats_arrive_while_the_main_loop_is_blocked() -> None:
         try:
             await until(lambda: len(mine.answers) >= 1)
             before = len(server.calls("heartbeat"))
-            time.sleep(0.5)  # noqa: ASYNC251 - five intervals in which this loop does nothing
+            time.sleep(0.8)  # noqa: ASYNC251 - eight intervals in which this loop does nothing
             arrived = len(server.calls("heartbeat")) - before
         finally:
             mine.heartbeat.stop()

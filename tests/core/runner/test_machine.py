@@ -469,6 +469,7 @@ def test_a_release_that_is_not_answered_is_tried_a_few_times() -> None:
     for _ in range(RELEASE_TRIES - 1):
         (again,) = driver.refuse(Call.RELEASE, None, key=KEY)
         assert isinstance(again, Release)
+        assert again.why == "the runner is too old"
         assert again.after_s > 0
     assert exit_of(driver.refuse(Call.RELEASE, None, key=KEY))[0] == 7
 

@@ -157,36 +157,37 @@ async def test_an_exit_code_is_the_script_s_own_and_a_signal_is_negative(
 async def test_a_script_that_ignores_sigterm_is_killed_after_its_time_and_the_grace(
     tmp_path: Path, instance: str
 ) -> None:
-    place = place_with(
-        tmp_path / "a",
-        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "print('hung', flush=True)\ntime.sleep(600)",
-    )
+    place = place_with(tmp_path / "a", "")
+    deaf = tmp_path / "python"  # a shell is deaf sooner than an interpreter
+    deaf.write_text("#!/bin/sh\ntrap '' TERM\necho hung\nsleep 600\n")
+    deaf.chmod(0o755)
 
-    end = await backend(instance).run(
+    end = await backend(instance, python=deaf).run(
         step(place, timeout_s=0.5, kill_grace_s=0.2), lambda _: None, StopSignal()
     )
 
     assert (end.ending, end.exit_code, end.stdout) == (Ending.TIMEOUT, -9, b"hung\n")
-    assert 0.7 <= end.duration_s < 10
+    assert 0.7 <= end.duration_s < 15
     assert marked_processes(f"{instance}/") == []
 
 
 async def test_a_script_may_clean_up_within_the_grace(tmp_path: Path, instance: str) -> None:
     place = place_with(
         tmp_path / "a",
-        "import signal, sys, time\n"
+        "import os, signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit('cleaned'))\n"
+        "os.write(2, b'ready ')\n"
         "time.sleep(600)",
     )
-    logged: list[bytes] = []
+    logged = bytearray()
+    stop = StopSignal()
+    running = asyncio.create_task(backend(instance).run(step(place), logged.extend, stop))
+    await until(lambda: b"ready" in logged)
 
-    end = await backend(instance).run(
-        step(place, timeout_s=0.5, kill_grace_s=20.0), logged.append, StopSignal()
-    )
+    stop.ask(600.0)
+    end = await running
 
-    assert (end.ending, b"".join(logged)) == (Ending.TIMEOUT, b"cleaned\n")
-    assert end.duration_s < 15
+    assert (end.ending, end.exit_code, bytes(logged)) == (Ending.STOPPED, 1, b"ready cleaned\n")
 
 
 async def test_stdout_over_its_limit_is_kept_up_to_it_and_the_script_killed(
@@ -315,9 +316,9 @@ async def test_a_stop_gives_its_grace_and_a_second_one_takes_it_back(
 ) -> None:
     place = place_with(
         tmp_path / "a",
-        "import signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: print('asked', file=sys.stderr, flush=True))\n"
-        "print('ready', file=sys.stderr, flush=True)\n"
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os.write(2, b'asked'))\n"
+        "os.write(2, b'ready')\n"
         "while True: time.sleep(600)",
     )
     logged = bytearray()
