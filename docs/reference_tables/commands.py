@@ -14,14 +14,24 @@ if TYPE_CHECKING:
 
 def command_block(parser: argparse.ArgumentParser) -> str:
     """Return what a program takes, and one section for each of its commands."""
-    own = _usage(parser, skip=frozenset())
-    shared = frozenset(flag for action in _actions(parser) for flag in action.option_strings)
+    shared = frozenset(_identity(action) for action in _actions(parser))
     commands = [
         f"### `{name}`\n\n{_usage(command, skip=shared, about=about)}"
         for name, command, about in _commands(parser, parser.prog)
     ]
-    epilog = f"```text\n{parser.epilog.strip()}\n```\n\n" if parser.epilog else ""
-    return "\n" + own + epilog + "".join(commands)
+    own = _usage(parser, skip=frozenset())
+    return "\n" + own + _epilog(parser.epilog or "") + "".join(commands)
+
+
+def _identity(action: argparse.Action) -> tuple[str, str]:
+    """Tell a flag that a command takes over from its program from one of the same name."""
+    return " ".join(action.option_strings), action.help or ""
+
+
+def _epilog(text: str) -> str:
+    if not text:
+        return ""
+    return f"```text\n{text.strip()}\n```\n\n" if "\n" in text else f"{sentence(text)}\n\n"
 
 
 def _commands(
@@ -37,11 +47,13 @@ def _commands(
             yield from nested or [(f"{prog} {name}", command, helps.get(name, ""))]
 
 
-def _usage(parser: argparse.ArgumentParser, *, skip: frozenset[str], about: str = "") -> str:
+def _usage(
+    parser: argparse.ArgumentParser, *, skip: frozenset[tuple[str, str]], about: str = ""
+) -> str:
     rows = [
         (_invocation(action), _plain(action, parser))
         for action in _actions(parser)
-        if not skip.intersection(action.option_strings)
+        if _identity(action) not in skip
     ]
     text = parser.description or about[:1].upper() + about[1:]
     intro = f"{sentence(text)}\n\n" if text else ""

@@ -99,8 +99,6 @@ def test_a_page_in_two_languages_begins_with_the_way_to_the_other(page: str, oth
 
 @every_page
 def test_a_page_ends_with_related_links(page: Path) -> None:
-    if page.name == "kernel_package_contract.md":
-        pytest.skip("kzoo guide prints it where links lead nowhere; its first lines name the pages")
     tail = "\n".join(text_of(page).rstrip().splitlines()[-5:])
     assert re.search(r"^(Related|相关)[:：]", tail, re.MULTILINE)
     assert _LINK.search(tail)
@@ -216,6 +214,18 @@ def test_every_verdict_reason_is_in_the_format_the_contract_and_in_its_order() -
         places = [text.find(f"`{reason}`", text.find("`build_failed`")) for reason in reasons]
         assert -1 not in places
         assert places == sorted(places)
+
+
+def test_every_decision_that_is_cited_is_written_down() -> None:
+    written = re.findall(r"^- \*\*(D\d+) ", text_of(DOCS / "decisions.md"), re.MULTILINE)
+    assert written == [f"D{number}" for number in range(1, 24)]
+    sources = [*ROOT.glob("kzoo_*/**/*.py"), *ROOT.glob("schemas/*"), *PAGES]
+    cited = {
+        decision
+        for source in sources
+        for decision in re.findall(r"\bD\d+\b", source.read_text("utf-8"))
+    }
+    assert cited - set(written) == set()
 
 
 def test_every_setting_is_documented() -> None:
