@@ -98,7 +98,9 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(headers=self._headers, auto_decompress=True)
+        self._session = aiohttp.ClientSession(
+            headers=self._headers, cookie_jar=aiohttp.DummyCookieJar()
+        )
         return self
 
     async def __aexit__(
@@ -138,7 +140,8 @@ class Transport:
         again = method.upper() in _IDEMPOTENT if retry is None else retry
         again = again and not isinstance(data, aiohttp.FormData)
         tries = self._policy.tries if again else 1
-        for failed in range(1, tries + 1):
+        failed = 0
+        while True:
             try:
                 answer = await self._once(
                     method, url, json=json, data=data, headers=headers or {}, timeout_s=timeout_s
@@ -147,11 +150,11 @@ class Transport:
                     return answer
                 raise failure(answer.status, answer.headers, answer.body, answer.url)
             except KzooError as error:
-                if failed == tries or not self._worth_trying(error):
+                failed += 1
+                if failed >= tries or not self._worth_trying(error):
                     raise
                 wait_s = self._policy.wait_s(failed, error.retry_after_s, self._random)
             await self.sleep(wait_s)
-        raise AssertionError("a retry policy allows at least one try")
 
     def _worth_trying(self, error: KzooError) -> bool:
         if isinstance(error, ConnectionLost):
@@ -181,12 +184,15 @@ class Transport:
             async with self._session.request(
                 method, url, data=sent, headers=extra, timeout=timeout, allow_redirects=False
             ) as response:
+                wire = response.connection.transport if response.connection is not None else None
                 body = await _read_bounded(response, url)
+                if wire is not None and wire.get_write_buffer_size() > 0:
+                    wire.abort()  # refused in the middle of an upload: nobody reads the rest
                 return Answer(url, response.status, response.headers, body)
         except TimeoutError as error:
             raise ConnectionLost(url, f"no whole answer came within {total:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise ConnectionLost(url, _cause(error)) from error
+            raise ConnectionLost(url, cause_of(error)) from error
 
 
 def _checked_base(text: str) -> str:
@@ -229,7 +235,7 @@ def _payload(
     return data(), {}
 
 
-def _cause(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
     """Say in the system's own words why there is no connection, else in aiohttp's."""
     system = getattr(error, "os_error", error)
     if isinstance(system, OSError) and system.errno:

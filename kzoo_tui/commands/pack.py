@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kzoo_core import durable
 from kzoo_core.contract.digest import package_sha256
-from kzoo_core.errors import NotFound
 from kzoo_tui.exit_codes import ExitCode
+from kzoo_tui.output_file import output_path
 from kzoo_tui.packing import pack_directory, say_what_was_packed
 from kzoo_tui.rendering.words import plural
 from kzoo_tui.safe_text import safe_line
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Namespace, context: Context) -> int:
     """Check a directory, write its archive whole or not at all, and print where it is."""
-    output = Path(arguments.output)
-    if not output.parent.is_dir():
-        raise NotFound("NO_SUCH_DIRECTORY", f"there is no directory {output.parent} to write into")
+    output = output_path(arguments.output)
     packed = pack_directory(Path(arguments.path), arguments.kernel_id, check=not arguments.no_check)
     durable.write_file(output, packed.archive)
     files = packed.package.files if packed.package is not None else {}

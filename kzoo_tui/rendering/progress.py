@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kzoo_tui.context import Context
 
 REDRAW_S = 1.0
-_WIDTH = 79
+_WIDTH = 80
 _ERASE_LINE = "\r\x1b[K"
 
 
@@ -40,7 +40,8 @@ class ProgressLine:
         """Draw the line as it is now."""
         if self._context.stderr_is_terminal and self._words:
             seconds = self._context.clock.monotonic() - self._began
-            line = cut(safe_line(f"{self._words}  {elapsed(seconds)}"), _WIDTH)
+            width = min(self._context.width or _WIDTH, _WIDTH) - 1
+            line = cut(safe_line(f"{self._words}  {elapsed(seconds)}"), width)
             self._context.stderr.write(_ERASE_LINE + line)
             self._context.stderr.flush()
 

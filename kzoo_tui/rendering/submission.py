@@ -31,6 +31,8 @@ def submission_lines(view: SubmissionView, now: datetime) -> list[SafeText]:
         _line(state_words(view), view["kernel_id"]),
         _line("submission", f"{view['uuid']} {who}"),
     ]
+    if view["optimization_summary"] is not None:
+        lines.append(_line("summary", view["optimization_summary"]))
     if view["position"] is not None:
         lines.append(_line("position", str(view["position"])))
     lines += [_line("attempt", _attempt_words(attempt)) for attempt in view["attempts"]]

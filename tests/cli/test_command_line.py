@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kzoo_core.contract.schemas import validate
 from kzoo_core.errors import (
     BadInput,
     Broken,
@@ -91,6 +92,7 @@ def test_with_json_a_mistake_is_an_envelope_on_stdout_and_text_on_stderr() -> No
         }
     }
     assert ended.err == "error: unknown COMMAND 'runz'\nhint: did you mean 'runs'?\n"
+    assert validate("error", ended.json()) == []
 
 
 @pytest.mark.parametrize(

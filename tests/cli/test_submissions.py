@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
+from kzoo_core.contract.schemas import validate
 from tests.cli.views import (
     BENCH_SHA,
     KERNEL,
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 async def run(console: Console, *argv: str) -> Ended:
     return await asyncio.to_thread(console.run, *argv)
+
+
+@pytest.mark.parametrize("view", [submission(), running(), accepted(), rejected()])
+def test_the_scripted_submissions_are_what_a_server_may_answer(view: dict[str, Any]) -> None:
+    assert validate("submission", view) == []
 
 
 async def test_status_of_a_waiting_submission_exits_0(script: Script, console: Console) -> None:

@@ -65,7 +65,7 @@ def test_an_unquoted_sentinel_is_told_with_the_spelling_of_the_file() -> None:
             file=SCOREBOARD_PATH,
             pointer="/cases/0/metrics_best/latency_ms/commit_sha",
             line=7,
-            column=41,
+            column=40,
             found="0000000",
             expected='a commit\'s lower-case hex name, or "0000000" for a seed',
             hint='quote it: "0000000"',

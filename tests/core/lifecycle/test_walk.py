@@ -265,7 +265,7 @@ async def test_a_form_that_breaks_a_rule_is_refused(
     bench: Bench, changes: dict[str, str], code: str
 ) -> None:
     with pytest.raises(BadInput) as caught:
-        await bench.submit(**changes)
+        await bench.submit(None, **changes)
     assert [problem.code for problem in caught.value.details] == [code]
 
 
