@@ -123,11 +123,12 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     """Give a started system on an empty repository, and a registered runner."""
     KernelRepository.init(tmp_path / "kernel_data").close()
     system = System(settings(tmp_path), SystemClock())
+    moves = Bench(tmp_path, system, register(system))
     try:
         await system.start()
-        yield Bench(tmp_path, system, register(system))
+        yield moves
     finally:
-        await system.close()
+        await moves.system.close()
 
 
 __all__ = ["KERNEL_ID", "Bench"]
