@@ -95,7 +95,7 @@ class _Kernel:
 
     tree: ObjectID | None = None
     frozen: bool = False
-    scoreboard: tuple[Entry, Scoreboard] | None = None
+    scoreboard: Entry | None = None
     benchmark: Entry | None = None
 
 
@@ -152,8 +152,7 @@ def _build(
         for path, file in request.package.files.items()
         if path != SCOREBOARD_PATH
     }
-    board_entry, board = kernel.scoreboard or (None, None)
-    kept = {SCOREBOARD_PATH: board_entry} if board_entry is not None else {}
+    kept = {SCOREBOARD_PATH: kernel.scoreboard} if kernel.scoreboard is not None else {}
     directory = Entry(DIRECTORY_MODE, draft.graft(None, source_files | kept))
     source_tree = draft.graft(root, {kernel_id: directory})
     trailers = _trailers(request)
@@ -166,7 +165,7 @@ def _build(
     )
     source_commit = CommitId(source.decode("ascii"))
     merged, records = merge(
-        board,
+        _board_at_head(repository, kernel, request),
         request.output,
         request.metas,
         _previous_metas(repository, kernel, source_files[BENCHMARK_PATH], request),
@@ -200,23 +199,28 @@ def _kernel_at_head(
         found = repository.entry_below(entry.sha, path)
         return found if found is not None and found.is_file else None
 
-    desc_entry, board_entry = file(DESC_PATH), file(SCOREBOARD_PATH)
-    scoreboard = None
-    if board_entry is not None:
-        board = repository.parsed.scoreboard(board_entry.sha)
-        if board is None:
-            raise Broken(
-                "SCOREBOARD_UNREADABLE",
-                f"the head's bench_result.yaml of {request.package.kernel_id} is not valid",
-                hint="mend it with a commit: merging into it would lose the best values",
-            )
-        scoreboard = (board_entry, board)
+    desc = file(DESC_PATH)
     return _Kernel(
         tree=entry.sha,
-        frozen=desc_entry is not None and repository.parsed.is_frozen(desc_entry.sha),
-        scoreboard=scoreboard,
+        frozen=desc is not None and repository.parsed.is_frozen(desc.sha),
+        scoreboard=file(SCOREBOARD_PATH),
         benchmark=file(BENCHMARK_PATH),
     )
+
+
+def _board_at_head(
+    repository: KernelRepository, kernel: _Kernel, request: AcceptRequest
+) -> Scoreboard | None:
+    if kernel.scoreboard is None:
+        return None
+    board = repository.parsed.scoreboard(kernel.scoreboard.sha)
+    if board is None:
+        raise Broken(
+            "SCOREBOARD_UNREADABLE",
+            f"the head's bench_result.yaml of {request.package.kernel_id} is not valid",
+            hint="mend it with a commit: merging into it would lose the best values",
+        )
+    return board
 
 
 def _previous_metas(

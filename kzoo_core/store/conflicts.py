@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kzoo_core.store.objects import PACKAGE_DIRECTORY, is_kernel
+from kzoo_core.store.objects import is_kernel, walk_tree
 
 if TYPE_CHECKING:
     from dulwich.objects import ObjectID
@@ -34,44 +34,30 @@ def conflict_in_tree(trees: TreeReader, root: ObjectID | None, kernel_id: Kernel
     accept replaces the whole directory (D23).
     """
     tree = trees.tree(root) if root is not None else {}
-    segments = kernel_id.split("/")
-    for depth, segment in enumerate(segments, start=1):
-        path = "/".join(segments[:depth])
+    path = ""
+    for segment in kernel_id.split("/"):
+        if path and is_kernel(tree):
+            return f"it lies inside the kernel {path}"
         entry = tree.get(segment.encode("utf-8"))
+        above = f"{path}/" if path else ""
         if entry is None:
             twin = _twin(tree, segment)
-            above = path[: len(path) - len(segment)]
             return f"it differs only in letter case from {above}{twin}" if twin else None
+        path = f"{above}{segment}"
         if not entry.is_directory:
             return f"{path} is a file"
         tree = trees.tree(entry.sha)
-        if depth < len(segments) and is_kernel(tree):
-            return f"it lies inside the kernel {path}"
-        if depth == len(segments):
-            return _conflict_below(trees, entry.sha, kernel_id)
-    return None
-
-
-def first_kernel_below(trees: TreeReader, tree: ObjectID, path: str) -> str | None:
-    """Return the path of the first kernel strictly below the directory ``path``, if any."""
-    for name, entry in trees.tree(tree).items():
-        if not entry.is_directory or name == PACKAGE_DIRECTORY:
-            continue
-        below = f"{path}/{name.decode('utf-8', 'backslashreplace')}"
-        if is_kernel(trees.tree(entry.sha)):
-            return below
-        found = first_kernel_below(trees, entry.sha, below)
-        if found is not None:
-            return found
-    return None
-
-
-def _conflict_below(trees: TreeReader, tree: ObjectID, kernel_id: KernelId) -> str | None:
     inner = first_kernel_below(trees, tree, kernel_id)
     if inner is not None:
         return f"the kernel {inner} lies inside it"
-    if not is_kernel(trees.tree(tree)):
-        return f"the directory {kernel_id} is there already and is no kernel"
+    return None if is_kernel(tree) else f"the directory {path} is there already and is no kernel"
+
+
+def first_kernel_below(trees: TreeReader, tree: Tree, path: str) -> str | None:
+    """Return the path of a kernel strictly below the directory ``tree`` at ``path``, if any."""
+    for below, entry in walk_tree(trees, tree, f"{path}/"):
+        if entry.is_directory and is_kernel(trees.tree(entry.sha)):
+            return below
     return None
 
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 from dulwich.objects import Commit, ObjectID
 
-from kzoo_core.store.objects import BLOB, COMMIT, DIRECTORY_MODE, TREE, Entry, Tree
+from kzoo_core.store.objects import (
+    BLOB,
+    COMMIT,
+    DIRECTORY_MODE,
+    TREE,
+    Entry,
+    Tree,
+    walk_tree,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,11 +64,8 @@ class Draft:
     def reuse(self, tree: ObjectID) -> None:
         """Note that all below ``tree`` is reachable already and need not be written again."""
         self._known.add(tree)
-        for entry in self._objects.tree(tree).values():
-            if entry.is_directory:
-                self.reuse(entry.sha)
-            else:
-                self._known.add(entry.sha)
+        below = walk_tree(self._objects, self._objects.tree(tree))
+        self._known.update(entry.sha for _, entry in below)
 
     def add_blob(self, data: bytes) -> ObjectID:
         """Add a file's bytes and return their name."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kzoo_core.store.repository import KernelRepository
 
 MAX_COMMITS = 10_000
-"""Commits that one page looks at; about a third of a second."""
+"""Commits that one page looks at: about half a second when none is of the kernel."""
 
 _CURSOR = re.compile(r"[0-9a-f]{40}")
 

@@ -66,6 +66,7 @@ class IndexBuilder:
 
     def __init__(self, cache: Path | None = None) -> None:
         self._cache = IndexCache(cache)
+        self._reader = _Remembering(self._cache)
         self._scanned: Scanned | None = None
 
     def build(self, repository: KernelRepository, commit: CommitId | None) -> Index:
@@ -73,7 +74,7 @@ class IndexBuilder:
         if commit is None:
             return Index("", ())
         folder = GitFolder(repository, repository.root(commit))
-        self._scanned = scan(folder, "", self._scanned, self._read)
+        self._scanned = scan(folder, "", self._scanned, self._reader)
         return Index(commit, _sorted(self._scanned))
 
     def save(self, *, force: bool = False) -> None:
@@ -81,14 +82,6 @@ class IndexBuilder:
         if self._scanned is not None:
             kernel_ids = [item.entry.kernel_id for item in self._scanned.listed]
             self._cache.save(kernel_ids, force=force)
-
-    def _read(self, path: str, folder: Folder) -> Listed:
-        key = folder.key or b""
-        known = self._cache.get(path, key)
-        if known is None:
-            known = _listing(*folder.package(KernelId(path)))
-            self._cache.put(path, key, known.line)
-        return known
 
 
 def index_of(path: Path, limits: PackageLimits) -> Index:
@@ -116,17 +109,43 @@ def build_directory(path: Path, limits: PackageLimits) -> Index:
             f"there is no directory {path}",
             hint="name a kernel repository, or a directory with packages in it",
         )
-    digest = hashlib.sha256()
+    reader = _Digesting()
+    scanned = scan(DiskFolder(path, limits), "", None, reader)
+    return Index(DIRECTORY_REVISION + reader.digest.hexdigest(), _sorted(scanned))
 
-    def read(kernel_id: str, folder: Folder) -> Listed:
-        package, problems = folder.package(KernelId(kernel_id))
+
+class _Remembering:
+    """Reads kernels of a repository, each content once."""
+
+    def __init__(self, cache: IndexCache) -> None:
+        self._cache = cache
+
+    def recall(self, path: str, key: bytes | None) -> Listed | None:
+        return self._cache.get(path, key) if key is not None else None
+
+    def read(self, path: str, folder: Folder, *, alone: bool) -> Listed:
+        listed = _listing(*folder.package(KernelId(path)))
+        if alone and folder.key is not None:
+            self._cache.put(path, folder.key, listed.line)
+        return listed
+
+
+class _Digesting:
+    """Reads kernels on disk and names all that it read."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+
+    def recall(self, _path: str, _key: bytes | None) -> Listed | None:
+        return None
+
+    def read(self, path: str, folder: Folder, *, alone: bool) -> Listed:
+        del alone
+        package, problems = folder.package(KernelId(path))
         for name in sorted(package.files):
             data = package.files[name].data
-            digest.update(f"{kernel_id}/{name}\0{len(data)}\0".encode() + data)
+            self.digest.update(f"{path}/{name}\0{len(data)}\0".encode() + data)
         return _listing(package, problems)
-
-    scanned = scan(DiskFolder(path, limits), "", None, read)
-    return Index(DIRECTORY_REVISION + digest.hexdigest(), _sorted(scanned))
 
 
 def _listing(package: Package, problems: list[Problem]) -> Listed:

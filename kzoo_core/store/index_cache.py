@@ -37,10 +37,7 @@ class IndexCache:
         known = self._lines.get(kernel_id)
         if known is None or known[0] != tree:
             return None
-        try:
-            return Listed(entry_from_json(json.loads(known[1])), known[1])
-        except (KeyError, TypeError, ValueError):
-            return None
+        return Listed(entry_from_json(json.loads(known[1])), known[1])
 
     def put(self, kernel_id: str, tree: bytes, line: bytes) -> None:
         """Keep the line of a directory, in place of the kernel's earlier one."""

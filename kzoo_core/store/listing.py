@@ -6,14 +6,14 @@ by key with those of the scan before, and only what changed is read again.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from kzoo_core.errors import Problem
+from kzoo_core.ids import KERNEL_ID_MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
     from kzoo_core.contract.records import Package
     from kzoo_core.ids import KernelId
@@ -54,56 +54,60 @@ class Scanned:
     below: Mapping[str, Scanned]
 
 
-def scan(
-    folder: Folder, path: str, before: Scanned | None, read: Callable[[str, Folder], Listed]
-) -> Scanned:
-    """Return what lies below ``folder``; ``read`` makes the listing of one kernel's directory.
+class Reader(Protocol):
+    """Makes the listing of one kernel's directory, or remembers it."""
+
+    def recall(self, path: str, key: bytes | None) -> Listed | None:
+        """Return what ``read`` said of the same content at the same path, where it was alone."""
+
+    def read(self, path: str, folder: Folder, *, alone: bool) -> Listed:
+        """Return the listing of a kernel; ``alone``: no other one lies inside it."""
+
+
+def scan(folder: Folder, path: str, before: Scanned | None, reader: Reader) -> Scanned:
+    """Return what lies below ``folder``.
 
     ``before`` is what an earlier scan found at the same path: its unchanged parts are taken over.
     """
     if before is not None and before.key is not None and before.key == folder.key:
         return before
+    if len(path) > KERNEL_ID_MAX_BYTES:  # no kernel can be that deep, and Python's stack is not
+        return Scanned(folder.key, (), {})
+    known = reader.recall(path, folder.key)
+    if known is not None:
+        return Scanned(folder.key, (known,), {})
     below = {
         name: scan(
             inner,
             f"{path}/{name}" if path else name,
             before.below.get(name) if before is not None else None,
-            read,
+            reader,
         )
         for name, inner in folder.folders().items()
     }
-    listed = [item for name, inner in below.items() for item in _placed(name, inner, path, below)]
+    listed = _without_twins(path, below)
     if path and folder.is_kernel():
-        # The outer one's own check says that it holds others.
-        inside = [_with(item, _lies_inside(item.entry.kernel_id, path)) for item in listed]
-        listed = [read(path, folder), *inside]
+        own = reader.read(path, folder, alone=not listed)  # its own check says what it holds
+        listed = [own, *(_with(item, _lies_inside(item.entry.kernel_id, path)) for item in listed)]
     return Scanned(folder.key, tuple(listed), below)
 
 
-def _placed(
-    name: str, inner: Scanned, path: str, siblings: Mapping[str, Scanned]
-) -> Iterable[Listed]:
-    """Return the kernels of one directory, each with a problem if another differs in case only."""
-    twins = _twins(siblings).get(name) if inner.listed else None
-    if twins is None:
-        return inner.listed
-    above = f"{path}/" if path else ""
-    return [_with(item, _twin(item.entry.kernel_id, f"{above}{twins}")) for item in inner.listed]
-
-
-def _twins(siblings: Mapping[str, Scanned]) -> dict[str, str]:
-    """Return for each directory with kernels the name that differs from its own in case only."""
-    names = [name for name, inner in siblings.items() if inner.listed]
-    count = Counter(name.casefold() for name in names)
-    if len(count) == len(names):
-        return {}
-    return {
-        name: next(
-            other for other in names if other != name and other.casefold() == name.casefold()
-        )
-        for name in names
-        if count[name.casefold()] > 1
-    }
+def _without_twins(path: str, below: Mapping[str, Scanned]) -> list[Listed]:
+    """Return the kernels of all directories, a problem added where two differ in case only."""
+    names = [name for name, inner in below.items() if inner.listed]
+    by_folded: dict[str, list[str]] = {}
+    for name in names:
+        by_folded.setdefault(name.casefold(), []).append(name)
+    listed: list[Listed] = []
+    for name in names:
+        twins = by_folded[name.casefold()]
+        found = below[name].listed
+        if len(twins) > 1:
+            other = next(twin for twin in twins if twin != name)
+            where = f"{path}/{other}" if path else other
+            found = tuple(_with(item, _twin(item.entry.kernel_id, where)) for item in found)
+        listed += found
+    return listed
 
 
 def _with(listed: Listed, problem: Problem) -> Listed:

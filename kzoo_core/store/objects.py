@@ -7,13 +7,13 @@ One ``GitObjects`` belongs to one thread.
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dulwich.errors import ChecksumMismatch, ObjectFormatException
-from dulwich.file import FileLocked
 from dulwich.object_format import DEFAULT_OBJECT_FORMAT
 from dulwich.object_store import DiskObjectStore
 from dulwich.objects import EmptyFileException, ObjectID, parse_tree
@@ -22,6 +22,8 @@ from dulwich.pack import Pack
 from kzoo_core.errors import Broken
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kzoo_core.ids import CommitId
 
 COMMIT, TREE, BLOB = 1, 2, 3
@@ -42,9 +44,9 @@ _UNREADABLE = (
     AssertionError,
     ChecksumMismatch,
     EmptyFileException,
-    FileLocked,
     ObjectFormatException,
     ValueError,
+    struct.error,
     zlib.error,
 )
 
@@ -86,6 +88,25 @@ class TreeReader(Protocol):
 
     def tree(self, sha: ObjectID) -> Tree:
         """Return the parsed tree ``sha``."""
+
+
+def walk_tree(trees: TreeReader, tree: Tree, prefix: str = "") -> Iterator[tuple[str, Entry]]:
+    """Yield all that lies below ``tree`` by POSIX path, directories before what they hold.
+
+    Bytes that are no UTF-8 are shown as escapes. With a stack of our own, because anybody may push
+    a tree that is deeper than Python's.
+    """
+    waiting = [(prefix, iter(tree.items()))]
+    while waiting:
+        prefix, entries = waiting[-1]
+        name, entry = next(entries, (b"", None))
+        if entry is None:
+            waiting.pop()
+            continue
+        path = prefix + name.decode("utf-8", "backslashreplace")
+        yield path, entry
+        if entry.is_directory:
+            waiting.append((f"{path}/", iter(trees.tree(entry.sha).items())))
 
 
 class _Store(DiskObjectStore):

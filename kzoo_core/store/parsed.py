@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dulwich.objects import ObjectID
 
-    from kzoo_core.contract.records import Desc, Scoreboard, TestCaseMeta
+    from kzoo_core.contract.records import Scoreboard, TestCaseMeta
     from kzoo_core.store.objects import GitObjects
 
 KEPT = 512
@@ -26,25 +26,17 @@ Document = TypeVar("Document")
 
 
 class ParsedFiles:
-    """Reads desc.yaml, bench_result.yaml and benchmark.py of any commit; ``None``: unreadable."""
+    """What the documents of any commit's kernels say; ``None`` for one that is unreadable."""
 
     def __init__(self, objects: GitObjects) -> None:
         self._objects = objects
-        self._descs: _Kept[Desc] = _Kept()
+        self._frozen: _Kept[bool] = _Kept()
         self._scoreboards: _Kept[Scoreboard] = _Kept()
         self._metas: _Kept[tuple[TestCaseMeta, ...]] = _Kept()
 
     def is_frozen(self, blob: ObjectID) -> bool:
-        """Say whether a desc.yaml has the status ``frozen``; an unreadable one has not (D17).
-
-        A word that is not in the file, and that no escape can spell, is not its status: most files
-        need no parsing for this.
-        """
-        data = self._objects.blob(blob)
-        if b"frozen" not in data and b"\\" not in data:
-            return False
-        desc = self._descs.get(blob, lambda: parse_desc(data)[0])
-        return desc is not None and desc.status is Status.FROZEN
+        """Say whether a desc.yaml has the status ``frozen``; an unreadable one has not (D17)."""
+        return self._frozen.get(blob, lambda: _says_frozen(self._objects.blob(blob))) or False
 
     def scoreboard(self, blob: ObjectID) -> Scoreboard | None:
         """Return a parsed bench_result.yaml."""
@@ -68,6 +60,14 @@ class ParsedFiles:
         """Keep what an accept has in hand anyway: the next one of the kernel parses nothing."""
         self._scoreboards.put(scoreboard_blob, scoreboard)
         self._metas.put(metas_blob, metas)
+
+
+def _says_frozen(data: bytes) -> bool:
+    """A word that is not in the file, and that no escape can spell, is not its status."""
+    if b"frozen" not in data and b"\\" not in data:
+        return False
+    desc, _ = parse_desc(data)
+    return desc is not None and desc.status is Status.FROZEN
 
 
 class _Kept(Generic[Document]):

@@ -21,11 +21,11 @@ from kzoo_core.store import packs
 from kzoo_core.store.objects import (
     EXECUTABLE_MODE,
     FILE_MODE,
-    PACKAGE_DIRECTORY,
     Entry,
     GitObjects,
     is_kernel,
     object_id,
+    walk_tree,
 )
 from kzoo_core.store.parsed import ParsedFiles
 from kzoo_core.store.refs import Refs
@@ -57,6 +57,7 @@ class KernelRepository:
         self.refs = Refs(self.git_directory)
         self.objects = GitObjects(self.git_directory / "objects")
         self.parsed = ParsedFiles(self.objects)
+        self._newest: tuple[CommitId | None, ObjectID | None] = (None, None)
 
     def __enter__(self) -> Self:
         return self
@@ -129,10 +130,14 @@ class KernelRepository:
             return False
         self.objects.adopt(pack)
         draft.settle()
+        self._newest = (new, tree_of(draft.made[object_id(new)].data))
         return True
 
     def root(self, commit: CommitId) -> ObjectID:
         """Return the name of a commit's topmost tree; raises ``Broken``."""
+        newest, tree = self._newest
+        if commit == newest and tree is not None:
+            return tree
         return tree_of(self.objects.raw_commit(object_id(commit)))
 
     def entry(self, commit: CommitId, path: str) -> Entry | None:
@@ -181,27 +186,22 @@ class KernelRepository:
         }
         return Package(kernel_id, files)
 
-    def files(self, tree: ObjectID, prefix: str = "") -> Iterator[tuple[str, Entry]]:
+    def files(self, tree: ObjectID) -> Iterator[tuple[str, Entry]]:
         """Yield everything below ``tree`` that is no directory, by POSIX path, in git's order."""
-        for name, entry in self.objects.tree(tree).items():
-            path = prefix + name.decode("utf-8", "backslashreplace")
-            if entry.is_directory:
-                yield from self.files(entry.sha, f"{path}/")
-            else:
+        for path, entry in walk_tree(self.objects, self.objects.tree(tree)):
+            if not entry.is_directory:
                 yield path, entry
 
     def kernel_ids(self, commit: CommitId | None) -> tuple[KernelId, ...]:
-        """Return the paths of all kernel directories, sorted; raises ``Broken``."""
-        return tuple(self._kernels(self.root(commit), "")) if commit is not None else ()
-
-    def _kernels(self, tree: ObjectID, path: str) -> Iterator[KernelId]:
-        entries = self.objects.tree(tree)
-        if path and is_kernel(entries):
-            yield KernelId(path)
-        for name, entry in entries.items():
-            if entry.is_directory and name != PACKAGE_DIRECTORY:
-                below = name.decode("utf-8", "backslashreplace")
-                yield from self._kernels(entry.sha, f"{path}/{below}" if path else below)
+        """Return the paths of all kernel directories, in git's order; raises ``Broken``."""
+        if commit is None:
+            return ()
+        everything = walk_tree(self.objects, self.objects.tree(self.root(commit)))
+        return tuple(
+            KernelId(path)
+            for path, entry in everything
+            if entry.is_directory and is_kernel(self.objects.tree(entry.sha))
+        )
 
 
 def mode_of(file: PackageFile) -> int:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kzoo_core.store.repository import KernelRepository
 
 LOCK_SETTLE_S = 1.0
-"""How long git may hold the lock of a ref or a small file; such a lock older than this is stale."""
+"""How long git may hold the lock of a ref or a small file: one that outlasts this is stale."""
 LONG_LIVED_S = 3600.0
 """How old a lock of the index (held while a person's editor is open) or a pack of git's own that is
 not finished must be to be stale."""
@@ -48,20 +48,30 @@ def sweep(repository: KernelRepository, sleep: Callable[[float], None] = time.sl
     done += [f"removed the empty object {path.name}" for path in emptied]
     for directory in {path.parent for path in emptied}:
         durable.fsync_directory(directory)
-    _read_head(repository, everything=bool(emptied))
+    cut_off = list(_empty_packs(git / "objects" / "pack"))
+    done += [f"removed {path.name}, the index of an empty pack" for path in cut_off]
+    _read_head(repository, everything=bool(emptied or cut_off))
     return done
 
 
 def _stale_locks(git: Path, sleep: Callable[[float], None]) -> Iterator[str]:
-    locks = _short_lived_locks(git)
+    locks = {path: _identity(path) for path in _short_lived_locks(git)}
     if any(_age_s(path, git) <= LOCK_SETTLE_S for path in locks):
         sleep(LOCK_SETTLE_S)
-    held = {**dict.fromkeys(locks, LOCK_SETTLE_S), git / _INDEX_LOCK: LONG_LIVED_S}
-    for path, limit in held.items():
-        if _age_s(path, git) > limit:
-            path.unlink(missing_ok=True)
-            durable.fsync_directory(path.parent)
-            yield f"removed the stale lock {path.relative_to(git)}"
+    stale = [path for path, identity in locks.items() if _identity(path) == identity]
+    if _age_s(git / _INDEX_LOCK, git) > LONG_LIVED_S:
+        stale.append(git / _INDEX_LOCK)
+    for path in stale:
+        durable.remove_file(path)
+        yield f"removed the stale lock {path.relative_to(git)}"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns
 
 
 def _short_lived_locks(git: Path) -> list[Path]:
@@ -84,6 +94,15 @@ def _empty_objects(objects: Path) -> Iterator[Path]:
             if path.stat().st_size == 0:
                 path.unlink()
                 yield path
+
+
+def _empty_packs(packs: Path) -> Iterator[Path]:
+    """Take away indexes that would make every read fail; without one, a pack is not looked at."""
+    for index in sorted(packs.glob("*.idx")):
+        pack = index.with_suffix(".pack")
+        if index.stat().st_size == 0 or (pack.exists() and pack.stat().st_size == 0):
+            durable.remove_file(index)
+            yield index
 
 
 def _age_s(path: Path, git: Path) -> float:
@@ -124,13 +143,16 @@ def _root_two_back(repository: KernelRepository, head: CommitId) -> ObjectID | N
 
 
 def _read_trees(objects: GitObjects, tree: ObjectID, before: ObjectID | None) -> None:
-    known = objects.tree(before) if before is not None else {}
-    for name, entry in objects.tree(tree).items():
-        earlier = known.get(name)
-        if entry == earlier or entry.mode == SUBMODULE_MODE:
-            continue
-        if entry.is_directory:
-            below = earlier.sha if earlier is not None and earlier.is_directory else None
-            _read_trees(objects, entry.sha, below)
-        elif not objects.has(entry.sha):
-            objects.blob(entry.sha)  # says what is wrong with it
+    waiting = [(tree, before)]
+    while waiting:
+        now, earlier = waiting.pop()
+        known = objects.tree(earlier) if earlier is not None else {}
+        for name, entry in objects.tree(now).items():
+            same = known.get(name)
+            if entry == same or entry.mode == SUBMODULE_MODE:
+                continue
+            if entry.is_directory:
+                below = same.sha if same is not None and same.is_directory else None
+                waiting.append((entry.sha, below))
+            elif not objects.has(entry.sha):
+                objects.blob(entry.sha)  # says what is wrong with it

@@ -72,8 +72,10 @@ class StoreWriter:
         await self.run(start_following)
 
     async def close(self) -> None:
-        """Take no more, finish what was taken, end the thread."""
-        self._closed = True
+        """Take no more, finish what was taken, end the thread and close the repository."""
+        if not self._closed:
+            self._closed = True
+            self._thread.submit(self._repository.close)
         await asyncio.to_thread(self._thread.shutdown)
 
     async def accept(self, request: AcceptRequest) -> Accepted:

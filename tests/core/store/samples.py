@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kzoo_core.contract.layout import BENCHMARK_PATH, BUILD_PATH, DESC_PATH, SCOREBOARD_PATH
 from kzoo_core.contract.records import (
@@ -199,8 +199,8 @@ def request(
     )
 
 
-def accepted(repository: KernelRepository, number: int = 1, **changes: object) -> Accepted:
-    return accept(repository, request(repository, number, **changes))  # type: ignore[arg-type]  # handed on
+def accepted(repository: KernelRepository, number: int = 1, **changes: Any) -> Accepted:
+    return accept(repository, request(repository, number, **changes))
 
 
 def seed(repository: KernelRepository, *packages: Package) -> CommitId:

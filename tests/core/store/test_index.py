@@ -24,6 +24,8 @@ from kzoo_core.store.repository import KernelRepository
 from tests.core.store.samples import KERNEL, OTHER, accepted, git, metas, package, seed
 
 if TYPE_CHECKING:
+    from dulwich.objects import ObjectID
+
     from kzoo_core.ids import CommitId
 
 
@@ -267,9 +269,9 @@ def test_an_accept_reads_only_the_changed_kernel_again(
     read: list[str] = []
     real = repository.objects.blob
 
-    def blob(sha: bytes) -> bytes:
+    def blob(sha: ObjectID) -> bytes:
         read.append(sha.decode())
-        return real(sha)  # type: ignore[arg-type]  # the store's own name type
+        return real(sha)
 
     monkeypatch.setattr(repository.objects, "blob", blob)
     index = builder.build(repository, done.bench_commit)

@@ -38,6 +38,7 @@ def test_a_packed_ref_is_read_and_swapped(repository: KernelRepository) -> None:
     assert not (repository.git_directory / MAIN).exists()
 
     assert repository.refs.head() == (MAIN, head)
+    assert repository.refs.read("refs/heads/other") is None
     assert repository.refs.compare_and_swap(MAIN, None, NEW) is False
     assert repository.refs.compare_and_swap(MAIN, head, NEW) is True
     assert repository.refs.read(MAIN) == NEW

@@ -64,11 +64,24 @@ def test_a_young_lock_is_given_a_second_to_go_away(repository: KernelRepository)
 
 def test_a_young_lock_that_stays_was_left_by_our_own_crash(repository: KernelRepository) -> None:
     lock = made(repository.git_directory / "refs/heads/main.lock")
+    pauses: list[float] = []
 
-    def a_second_passes(seconds: float) -> None:
-        made(lock, age_s=seconds + 0.1)
+    assert sweep(repository, pauses.append) == ["removed the stale lock refs/heads/main.lock"]
+    assert pauses == [1.0]
+    assert not lock.exists()
 
-    assert sweep(repository, a_second_passes) == ["removed the stale lock refs/heads/main.lock"]
+
+def test_a_lock_that_another_process_took_meanwhile_is_left_alone(
+    repository: KernelRepository,
+) -> None:
+    lock = made(repository.git_directory / "refs/heads/main.lock")
+
+    def taken_again(_: float) -> None:
+        made(lock.with_name("next"))
+        lock.with_name("next").replace(lock)
+
+    assert sweep(repository, taken_again) == []
+    assert lock.exists()
 
 
 def test_our_own_lock_is_no_stale_one(repository: KernelRepository) -> None:
