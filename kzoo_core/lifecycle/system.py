@@ -20,6 +20,7 @@ from kzoo_core.queue.runners import RunnerRegistry
 from kzoo_core.queue.service import SubmissionQueue
 from kzoo_core.queue.settings import QueueSettings
 from kzoo_core.store.repository import KernelRepository
+from kzoo_core.store.sweep import make_ready
 from kzoo_core.store.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class System:
         self._started.push_async_callback(self.queue.close)
         for line in recovery.notes:
             log.warning("queue.recovered", what=line)
-        for line in await self.writer.run(lambda repository: repository.sweep()):
+        for line in await self.writer.run(make_ready):
             log.warning("store.swept", what=line)
         await self.writer.start()
         await self.board.start()

@@ -1,6 +1,6 @@
 """The kernel repository: a plain git repository, bare or a checkout, opened to own or to read.
 
-Opening and reading change nothing on disk. Only ``init``, ``sweep`` and ``advance`` write; they are
+Opening and reading change nothing on disk. Only ``init`` and ``advance`` write; they are
 for the one process that holds ``lock``.
 """
 
@@ -30,7 +30,6 @@ from kzoo_core.store.objects import (
 from kzoo_core.store.parsed import ParsedFiles
 from kzoo_core.store.refs import Refs
 from kzoo_core.store.settings import check_format, own_settings
-from kzoo_core.store.sweep import sweep
 from kzoo_core.store.walk import tree_of
 
 if TYPE_CHECKING:
@@ -101,13 +100,6 @@ class KernelRepository:
         Raises ``Conflict`` with code ``LOCKED`` when another process does.
         """
         return durable.exclusive_lock(self.git_directory / LOCK_NAME, owner="kzoo-server")
-
-    def sweep(self) -> list[str]:
-        """Put right what a crash left, and say so in a sentence each; the caller holds ``lock``.
-
-        Raises ``Broken`` when the branch's newest commit cannot be read.
-        """
-        return own_settings(self.git_directory) + sweep(self)
 
     def head(self) -> CommitId | None:
         """Return the newest commit of the branch that HEAD names, ``None`` while it is unborn.

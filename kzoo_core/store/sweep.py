@@ -14,6 +14,8 @@ from kzoo_core import durable
 from kzoo_core.errors import Broken
 from kzoo_core.store.objects import SUBMODULE_MODE, object_id
 from kzoo_core.store.packs import TEMPORARY_PREFIX
+from kzoo_core.store.repository import LOCK_NAME
+from kzoo_core.store.settings import own_settings
 from kzoo_core.store.walk import first_parents, tree_of
 
 if TYPE_CHECKING:
@@ -33,7 +35,17 @@ LONG_LIVED_S = 3600.0
 not finished must be to be stale."""
 
 _INDEX_LOCK = "index.lock"
-_OWN_LOCK = "kernel-zoo.lock"
+
+
+def make_ready(
+    repository: KernelRepository, sleep: Callable[[float], None] = time.sleep
+) -> list[str]:
+    """Give the repository our settings and sweep it; the caller holds its lock.
+
+    Returns a sentence for each thing done; run twice, the second has nothing to say. Raises as
+    ``sweep``.
+    """
+    return own_settings(repository.git_directory) + sweep(repository, sleep)
 
 
 def sweep(repository: KernelRepository, sleep: Callable[[float], None] = time.sleep) -> list[str]:
@@ -76,7 +88,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _short_lived_locks(git: Path) -> list[Path]:
     found = [*git.glob("*.lock"), *(git / "refs").rglob("*.lock")]
-    return sorted(path for path in found if path.name not in {_OWN_LOCK, _INDEX_LOCK})
+    return sorted(path for path in found if path.name not in {LOCK_NAME, _INDEX_LOCK})
 
 
 def _unfinished_packs(git: Path) -> Iterator[str]:
@@ -107,7 +119,7 @@ def _empty_packs(packs: Path) -> Iterator[Path]:
 
 def _age_s(path: Path, git: Path) -> float:
     """Return how long ago ``path`` was written, negative if it is gone, by the disk's clock."""
-    probe = git / _OWN_LOCK
+    probe = git / LOCK_NAME
     probe.touch()
     try:
         return probe.stat().st_mtime - path.stat().st_mtime

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kzoo_core.store.accept import accept, find_accept
 from kzoo_core.store.repository import KernelRepository
+from kzoo_core.store.sweep import make_ready
 from tests.core.store.samples import T0, request, submission_id
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def main(path: Path) -> None:
             if not killed(path, number, step, after=after):
                 return
             with KernelRepository(path) as repository, repository.lock():
-                swept = repository.sweep()
+                swept = make_ready(repository)
                 found = find_accept(repository, submission_id(number), since=T0)
                 report = {
                     "step": step,

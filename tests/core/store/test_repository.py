@@ -15,6 +15,7 @@ from kzoo_core.errors import BadInput, Broken, Conflict
 from kzoo_core.ids import CommitId, KernelId
 from kzoo_core.store.index import IndexBuilder
 from kzoo_core.store.repository import KernelRepository
+from kzoo_core.store.sweep import make_ready
 from tests.core.store.samples import KERNEL, OTHER, accepted, git, package, seed
 
 if TYPE_CHECKING:
@@ -164,12 +165,12 @@ def test_settings_are_added_behind_a_persons_own_lines(repository: KernelReposit
     git(repository.path, "config", "gc.auto", "6700")
     config.write_text(config.read_text() + "# mine\n[alias]\n\tst = status")
 
-    said = repository.sweep()
+    said = make_ready(repository)
 
     assert said == [f"set gc.auto in {config}"]
     assert "# mine\n[alias]\n\tst = status\n" in config.read_text()
     assert git(repository.path, "config", "gc.auto") == "0\n"
-    assert repository.sweep() == []
+    assert make_ready(repository) == []
 
 
 def test_only_one_process_holds_the_lock(repository: KernelRepository) -> None:
@@ -334,7 +335,7 @@ def test_a_tree_deeper_than_pythons_stack_is_read_and_replaced(
     assert read is not None
     assert f"src/{'d/' * 1500}end" in read.files
     assert repository.kernel_ids(head) == (KERNEL,)
-    assert repository.sweep() == []
+    assert make_ready(repository) == []
     (entry,) = IndexBuilder().build(repository, head).entries
     assert entry.valid is False
     assert accepted(repository).records
