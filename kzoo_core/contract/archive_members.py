@@ -101,7 +101,9 @@ class _Intake:
         return True
 
     def _take_directory(self, name: str) -> None:
-        problem = name_problem(name, path_bytes=self._limits.path_bytes) if name else None
+        if not name:  # the "./" of ``tar czf x.tar.gz .``
+            return
+        problem = name_problem(name, path_bytes=self._limits.path_bytes)
         if problem is not None:
             self._add(problem)
         else:

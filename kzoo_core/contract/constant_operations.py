@@ -52,12 +52,18 @@ class Budget:
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self._left = steps
+        self._exhausted: NotStatic | None = None
 
     def spend(self, node: ast.AST, steps: int = 1) -> None:
-        """Take ``steps`` off; raises ``NotStatic`` when that is more than are left."""
+        """Take ``steps`` off; when that is more than are left, raise ``NotStatic`` for good.
+
+        What comes later raises it too, with the place where the steps went.
+        """
         self._left -= steps
         if self._left < 0:
-            raise NotStatic(node, "more work than reading constants may take")
+            if self._exhausted is None:
+                self._exhausted = NotStatic(node, "more work than reading constants may take")
+            raise self._exhausted
 
     def spend_on(
         self, node: ast.AST, value: object, *, times: int = 1, ordered: bool = False
@@ -274,7 +280,7 @@ def _check_size(node: ast.AST, kind: type[ast.operator], left: Any, right: Any) 
     if isinstance(left, int) and isinstance(right, int):
         bits, other = left.bit_length(), abs(right)
         grown = {ast.Pow: bits * other, ast.LShift: bits + other}.get(kind, 0)
-        if grown > MAX_INT_BITS:
+        if grown > 2 * MAX_INT_BITS:  # estimated from above; the result itself is measured
             raise NotStatic(node, "a whole number beyond a double")
     if kind is ast.Mult:
         for sequence, times in ((left, right), (right, left)):

@@ -200,7 +200,7 @@ def _second_key(text: str) -> int:
             if key in scopes[-1]:
                 return token.start()
             scopes[-1].add(key)
-    return 0
+    raise AssertionError("a key is given twice, yet no second one is there")
 
 
 def _non_finite(text: str) -> NonFiniteNumber:

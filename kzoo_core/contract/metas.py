@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 METAS_NAME = "KERNEL_ZOO_TEST_CASE_METAS"
 
+NOT_STATIC = "metas_not_static"
+"""Code of the problem that metas cannot be read without running the file."""
+
 MAX_DEPTH = 16
 MAX_NODES = 50_000
 """Values in all metas together, shared ones at each of their places."""
@@ -35,7 +38,7 @@ def read_metas(
 ) -> tuple[tuple[TestCaseMeta, ...] | None, list[Problem]]:
     """Return the test cases that a benchmark declares, in source order, and every problem.
 
-    ``None`` when a problem is an error. ``metas_not_static`` says which line cannot be read without
+    ``None`` when a problem is an error. ``NOT_STATIC`` says which line cannot be read without
     running the file, and what to write instead.
     """
     tree, problems = parse_python(source, file)
@@ -217,7 +220,7 @@ def _missing(file: str) -> Problem:
 
 def _not_static(error: NotStatic, file: str) -> Problem:
     return Problem(
-        code="metas_not_static",
+        code=NOT_STATIC,
         message=f"{METAS_NAME} cannot be read without running {file}: it needs {error.found}",
         file=file,
         line=error.line,

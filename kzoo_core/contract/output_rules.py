@@ -58,7 +58,7 @@ def _metric_problems(place: int, case: CaseOutput, meta: TestCaseMeta) -> Iterat
     primary = [meta.primary_metric] if case.correctness is Correctness.PASSED else []
     wrong = (
         (
-            "reports metrics that it does not declare",
+            "reports metrics that are not declared",
             [name for name in times if name not in declared],
         ),
         ("reports metrics twice", [name for name, count in times.items() if count > 1]),

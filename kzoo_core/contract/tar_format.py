@@ -169,14 +169,13 @@ class TarReader:
         records: dict[bytes, bytes] = {}
         at = 0
         while at < len(text):
-            space = text.find(b" ", at, at + 8)
-            length = self._decimal(text[at:space]) if space > 0 else 0
-            record = text[space + 1 : at + length]
-            key, equals, value = record.partition(b"=")
-            if not equals or value[-1:] != b"\n" or at + length > len(text):
+            space = text.find(b" ", at + 1, at + 8)
+            end = at + (self._decimal(text[at:space]) if space > 0 else 0)
+            key, equals, value = text[space + 1 : end].partition(b"=")
+            if space < 0 or not space < end <= len(text) or not equals or value[-1:] != b"\n":
                 raise self._fault("a PAX header that is not made of 'length key=value' lines")
             records[key] = value[:-1]
-            at += length
+            at = end
         return records
 
     def _extension(self, size: int) -> bytes:

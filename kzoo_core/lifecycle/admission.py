@@ -6,9 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kzoo_core.contract.archive import read_archive, write_archive
+from kzoo_core.contract.archive import write_archive
 from kzoo_core.contract.digest import package_sha256
-from kzoo_core.contract.package import check_submission
+from kzoo_core.contract.metas import NOT_STATIC
+from kzoo_core.contract.submission import read_submission
 from kzoo_core.errors import BadInput, Conflict, Problem, Severity
 from kzoo_core.ids import KernelId, Sha256, parse_kernel_id, parse_submitter_id
 from kzoo_core.queue.exchange import NewSubmission
@@ -87,15 +88,19 @@ class Admission:
 
 
 def check_archive(path: Path, kernel_id: KernelId, limits: PackageLimits) -> CheckedPackage:
-    """Read and check an uploaded archive; raises ``BadInput`` with every problem found."""
+    """Read and check an uploaded archive.
+
+    Raises ``BadInput`` with every problem found: ``METAS_NOT_STATIC`` when that is all that is
+    wrong (D4), else ``VALIDATION_ERROR``.
+    """
     with path.open("rb") as stream:
-        package = read_archive(stream, limits, kernel_id=kernel_id)
-    report = check_submission(package)
-    if not report.valid or report.desc is None:
-        errors = sum(problem.severity is Severity.ERROR for problem in report.problems)
+        package, report = read_submission(stream, limits, kernel_id=kernel_id)
+    errors = [problem for problem in report.problems if problem.severity is Severity.ERROR]
+    if errors or package is None or report.desc is None:
+        only_metas = {problem.code for problem in errors} == {NOT_STATIC}
         raise BadInput(
-            "VALIDATION_ERROR",
-            f"the package has {errors} error{'s' if errors != 1 else ''}",
+            "METAS_NOT_STATIC" if only_metas else "VALIDATION_ERROR",
+            f"the package has {len(errors)} error{'s' if len(errors) != 1 else ''}",
             hint="kzoo validate PATH shows the same before an upload",
             details=report.problems,
         )

@@ -107,12 +107,18 @@ def _against_the_floor(
 
 
 def _write_floor(directory: Path, syncs: Syncs, number: int) -> None:
-    """Write and fsync as many files and directories as one accept does, and nothing else."""
+    """Make as many files and directories durable as one accept does, and nothing else.
+
+    A file gets its name by a rename once its bytes are synced, as everything must that a reader may
+    find at any moment: packs, their indexes and refs.
+    """
     for index, size in enumerate(syncs.files):
-        with (directory / f"{number}-{index}").open("wb") as stream:
+        temporary = directory / f"{number}-{index}.tmp"
+        with temporary.open("wb") as stream:
             stream.write(os.urandom(size))
             stream.flush()
             os.fsync(stream.fileno())
+        temporary.rename(directory / f"{number}-{index}")
     for _ in range(syncs.directories):
         descriptor = os.open(directory, os.O_RDONLY)
         os.fsync(descriptor)

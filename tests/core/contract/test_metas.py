@@ -151,6 +151,11 @@ def test_the_rest_of_the_file_may_do_what_it_likes() -> None:
     assert metas(source) == (META,)
 
 
+def test_a_number_may_be_changed_on_the_way() -> None:
+    (meta,) = metas(f"N = 1\nN += 2\n{NAME} = [{{**{CASE}, 'params': {{'n': N}}}}]")
+    assert meta.params == {"n": 3}
+
+
 def test_the_package_of_the_tests_is_read() -> None:
     source = valid_package().files[BENCHMARK_PATH].data
     found, told = read_metas(source)
