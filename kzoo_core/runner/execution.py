@@ -125,6 +125,7 @@ class Execution:
         """Return what D14 promises a package, the same on every backend."""
         return {
             "PYTHONHASHSEED": "0",
+            "PYTHONUNBUFFERED": "1",  # what a build prints is in the live log at once
             "KERNEL_ZOO_KERNEL_ID": self._claimed.kernel_id,
             "KERNEL_ZOO_RUNNER_ID": self._runner_id,
             "KERNEL_ZOO_ARCH": self._claimed.arch,
