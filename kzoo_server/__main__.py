@@ -44,6 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command; its help is the reference."""
     parser = _Parser(
         prog="kzoo-server",
+        allow_abbrev=False,
         description="Serve a kernel repository: its board, its queue and the runners' protocol.",
         epilog="Without a command it serves. Settings: flags over KERNEL_ZOO_* over the YAML file "
         "of --config over defaults; 'kzoo-server config show --origin' tells which one holds. "
@@ -111,6 +112,9 @@ def _serve(settings: ServerSettings) -> int:
     except SpoolFailed as error:
         _say(sys.stderr, explain(error))
         return BROKEN
+    except OSError as error:
+        _say(sys.stderr, f"error: {error}")
+        return USAGE
     return OK
 
 

@@ -12,7 +12,6 @@ from kzoo_core.errors import KzooError
 from kzoo_core.queue.spool import SpoolFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from kzoo_core.lifecycle.system import System
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 BEAT_S = 1.0
-"""How often gone clients are looked for and the event loop is timed."""
+"""How often gone clients are looked for and the event loop is timed, at least."""
 
 
 async def keep_house(
@@ -31,44 +30,40 @@ async def keep_house(
 ) -> None:
     """Sweep and watch until the stage ends; raises ``SpoolFailed`` when the spool has failed."""
     clock = asyncio.get_running_loop().time
-    woke_s = clock()
-
-    async def beat() -> None:
-        nonlocal woke_s
-        metrics.lag(clock() - woke_s - BEAT_S)
-        held.end_gone()
-        woke_s = clock()
-
-    async def sweep() -> None:
-        await system.sweep()
-
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(every(BEAT_S, beat, until=stage.ending), name="beat")
-        tasks.create_task(every(sweep_s, sweep, until=stage.ending), name="sweep")
-
-
-async def every(
-    period_s: float, action: Callable[[], Awaitable[None]], *, until: asyncio.Event
-) -> None:
-    """Do ``action`` after each ``period_s`` until the event is set.
-
-    A failure is logged and tried again at the next turn; ``SpoolFailed`` is raised.
-    """
-    while True:
-        try:
-            async with asyncio.timeout(period_s):
-                await until.wait()
+    period_s = min(BEAT_S, sweep_s)
+    swept_s = clock()
+    stopping = asyncio.create_task(stage.ending.wait())
+    failing = asyncio.create_task(system.queue.failed())
+    try:
+        while True:
+            slept_s = clock()
+            await asyncio.wait(
+                {stopping, failing}, timeout=period_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if failing.done():
+                raise failing.result()
+            if stopping.done():
                 return
-        except TimeoutError:
-            pass
-        try:
-            await action()
-        except SpoolFailed:
-            raise
-        except KzooError as error:
-            log.warning("housekeeping.refused", code=error.code, message=error.message)
-        except Exception:  # a bug in one turn must not end the next ones
-            log.exception("housekeeping.failed")
+            metrics.lag(clock() - slept_s - period_s)
+            held.end_gone()
+            if clock() - swept_s >= sweep_s:
+                swept_s = clock()
+                await _sweep(system)
+    finally:
+        stopping.cancel()
+        failing.cancel()
+
+
+async def _sweep(system: System) -> None:
+    """Do what time asks for; what goes wrong is logged and tried again at the next turn."""
+    try:
+        await system.sweep()
+    except SpoolFailed:
+        raise
+    except KzooError as error:
+        log.warning("sweep.refused", code=error.code, message=error.message)
+    except Exception:  # a bug in one turn must not end the next ones
+        log.exception("sweep.failed")
 
 
 async def free_bytes(directory: Path) -> int:

@@ -7,15 +7,19 @@ import binascii
 import json
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kzoo_core.clock import format_time
+from kzoo_core.clock import format_time, parse_time
 from kzoo_core.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kzoo_core.store.index import IndexEntry
+
+Value: TypeAlias = str | datetime | None
+"""What kernels are sorted by: all of one sort have the same type, or are missing."""
 
 SORTS = ("kernel_id", "-kernel_id", "name", "-name", "updated_at", "-updated_at")
 CATEGORY_FILTERS = ("arch", "op_class", "sub_class", "quant")
@@ -80,12 +84,13 @@ class Place:
     """
 
     sort: str
-    value: str | None
+    value: Value
     kernel_id: str
 
     def write(self) -> str:
         """Return the cursor that a client hands back."""
-        data = json.dumps([self.sort, self.value, self.kernel_id], separators=(",", ":"))
+        value = format_time(self.value) if isinstance(self.value, datetime) else self.value
+        data = json.dumps([self.sort, value, self.kernel_id], separators=(",", ":"))
         return base64.urlsafe_b64encode(data.encode()).decode("ascii").rstrip("=")
 
     @classmethod
@@ -94,10 +99,12 @@ class Place:
         try:
             padded = cursor + "=" * (-len(cursor) % 4)
             found = json.loads(base64.b64decode(padded.encode("ascii"), b"-_", validate=True))
-            given_sort, value, kernel_id = found
+            given_sort, text, kernel_id = found
+            texts = isinstance(kernel_id, str) and (text is None or isinstance(text, str))
+            timed = texts and text is not None and sort.endswith("updated_at")
+            value: Value = parse_time(text) if timed else text
         except (binascii.Error, ValueError, TypeError, RecursionError) as error:
             raise _bad_cursor(cursor) from error
-        texts = isinstance(kernel_id, str) and (value is None or isinstance(value, str))
         if not texts or given_sort != sort:
             raise _bad_cursor(cursor)
         return cls(sort, value, kernel_id)
@@ -121,23 +128,23 @@ def page_bounds(
 
 def _behind(entry: IndexEntry, place: Place) -> bool:
     """Whether an entry stands behind a place in the place's order: none last, ties by kernel_id."""
-    value = _value(place.sort)(entry)
+    value: Any = _value(place.sort)(entry)
     if value != place.value:
         if value is None or place.value is None:
             return value is None
-        return value < place.value if place.sort.startswith("-") else value > place.value
+        return bool(value < place.value if place.sort.startswith("-") else value > place.value)
     return entry.kernel_id > place.kernel_id
 
 
 def _sorted(entries: list[IndexEntry], sort: str) -> list[IndexEntry]:
-    value = _value(sort)
+    value: Callable[[IndexEntry], Any] = _value(sort)
     known = [entry for entry in entries if value(entry) is not None]
     unknown = [entry for entry in entries if value(entry) is None]
-    known.sort(key=lambda entry: value(entry) or "", reverse=sort.startswith("-"))
+    known.sort(key=value, reverse=sort.startswith("-"))
     return known + unknown
 
 
-def _value(sort: str) -> Callable[[IndexEntry], str | None]:
+def _value(sort: str) -> Callable[[IndexEntry], Value]:
     return _VALUES[sort.removeprefix("-")]
 
 
@@ -155,8 +162,8 @@ def _bad_cursor(cursor: str) -> BadInput:
     )
 
 
-_VALUES: dict[str, Callable[[IndexEntry], str | None]] = {
+_VALUES: dict[str, Callable[[IndexEntry], Value]] = {
     "kernel_id": lambda entry: entry.kernel_id,
     "name": lambda entry: entry.name,
-    "updated_at": lambda entry: format_time(entry.updated_at) if entry.updated_at else None,
+    "updated_at": lambda entry: entry.updated_at,
 }

@@ -34,7 +34,8 @@ async def observed(request: web.Request, handler: Handler) -> web.StreamResponse
     """Give the request its id, log it in one line and measure it.
 
     A client's ``X-Request-Id`` is taken when it is 1 to 64 characters of ``A-Za-z0-9._-``. The line
-    has the path without the query: a query may one day carry what is nobody's business.
+    has the path as it was sent, so that it stays one line, and no query: that may one day carry
+    what is nobody's business.
     """
     request_id = _request_id(request)
     _REQUEST_ID.set(request_id)
@@ -54,7 +55,7 @@ async def observed(request: web.Request, handler: Handler) -> web.StreamResponse
             log.info(
                 "request",
                 method=request.method,
-                path=request.path,
+                path=request.rel_url.raw_path,
                 status=status,
                 duration_ms=round(took_s * 1000, 3),
             )
@@ -79,7 +80,7 @@ async def enveloped(request: web.Request, handler: Handler) -> web.StreamRespons
     except ConnectionError:
         raise  # the client left: aiohttp drops the connection, there is nobody to answer
     except Exception:  # the one edge where a bug becomes an answer
-        log.exception("request.bug", method=request.method, path=request.path)
+        log.exception("request.bug", method=request.method, path=request.rel_url.raw_path)
         return internal_error(request_id)
 
 

@@ -13,6 +13,7 @@ from kzoo_core import durable
 from kzoo_core.errors import BadInput, KzooError
 from kzoo_server.app import create_app
 from kzoo_server.keys import STAGE
+from kzoo_server.stage import Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,19 +48,20 @@ async def serve(
         app, handle_signals=False, shutdown_timeout=settings.stop_s * CLOSING_SHARE
     )
     _on_signals(stage.stop, stage.ending.is_set, leave_at_once)
+    _remove(settings.ready_file)  # one that a killed process left would lie
     try:
         await runner.setup()
         url = await _listen(runner, settings)
         log.info("server.listening", url=url)
-        async with asyncio.TaskGroup() as tasks:
-            announcing = tasks.create_task(_announce(stage.ready, settings.ready_file, url))
-            await stage.ending.wait()
-            announcing.cancel()
+        await stage.settled.wait()
+        if stage.step is Step.READY:
+            await _announce(settings.ready_file, url)
+        await stage.ending.wait()
         log.info("server.stopping")
     finally:
         await runner.cleanup()
-        if settings.ready_file is not None:
-            settings.ready_file.unlink(missing_ok=True)
+        _off_signals()
+        _remove(settings.ready_file)
     if stage.failure is not None:
         raise stage.failure
     log.info("server.stopped")
@@ -79,8 +81,7 @@ async def _listen(runner: web.AppRunner, settings: ServerSettings) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _announce(ready: asyncio.Event, ready_file: Path | None, url: str) -> None:
-    await ready.wait()
+async def _announce(ready_file: Path | None, url: str) -> None:
     if ready_file is not None:
         await asyncio.to_thread(_write_ready_file, ready_file, url)
     log.info("server.ready", url=url)
@@ -95,6 +96,11 @@ def _write_ready_file(path: Path, url: str) -> None:
         ) from error
 
 
+def _remove(ready_file: Path | None) -> None:
+    if ready_file is not None:
+        ready_file.unlink(missing_ok=True)
+
+
 def _on_signals(
     stop: Callable[[], None], stopping: Callable[[], bool], leave_at_once: Callable[[int], None]
 ) -> None:
@@ -107,6 +113,11 @@ def _on_signals(
 
     for number in SIGNALS:
         loop.add_signal_handler(number, heard, number)
+
+
+def _off_signals() -> None:
+    for number in SIGNALS:
+        asyncio.get_running_loop().remove_signal_handler(number)
 
 
 def explain(error: KzooError) -> str:

@@ -111,6 +111,40 @@ class ServerSettings:
     restart_grace_s: float = setting(
         120.0, about="least lease of a running attempt after the server started", at_least=0
     )
+    runner_forget_s: float = setting(
+        24 * 3600.0, about="silence after which a runner is forgotten", at_least=1
+    )
+    max_runners: int = setting(10_000, about="runners known at a time", at_least=1)
+
+    attempts_per_kernel: int = setting(
+        1, about="attempts of one kernel_id at a time; 1 keeps every verdict fresh", at_least=1
+    )
+    max_charged: int = setting(
+        3, about="attempts lost by infrastructure after which a submission is lost", at_least=1
+    )
+    max_released: int = setting(5, about="times that an attempt may be handed back", at_least=0)
+    max_unconfirmed: int = setting(5, about="times that a claim may go unconfirmed", at_least=0)
+    max_requeued: int = setting(
+        5, about="times that a submission runs anew because its kernel changed", at_least=0
+    )
+    keep_done: int = setting(2000, about="finished submissions whose files are kept", at_least=1)
+    keep_done_bytes: int = setting(
+        2048 * MIB, about="bytes of finished submissions that are kept", at_least=1
+    )
+    idempotency_s: float = setting(
+        24 * 3600.0, about="how long an Idempotency-Key is remembered", at_least=1
+    )
+    freeze_timeout_s: float = setting(
+        60.0, about="time in which a claim's package is made ready", at_least=1
+    )
+    disk_timeout_s: float = setting(
+        60.0, about="silence of the disk after which it counts as broken", at_least=1
+    )
+
+    start_timeout_s: float = setting(
+        600.0, about="the same for reading the whole queue at start", at_least=1
+    )
+
     build_timeout_s: float = setting(600.0, about="time of build_test_env.py", at_least=0.01)
     bench_timeout_s: float = setting(600.0, about="time of benchmark.py", at_least=0.01)
     cancel_grace_s: float = setting(

@@ -29,8 +29,8 @@ class Stage:
         self.started_at = started_at
         self.step = Step.STARTING
         self.failure: Exception | None = None
-        self.ready = asyncio.Event()
-        """Set once the system is open and the board is built."""
+        self.settled = asyncio.Event()
+        """Set once it is either ready or ending."""
         self.ending = asyncio.Event()
         """Set when the process begins to stop, by a signal or by a failure."""
         self._system: System | None = None
@@ -69,11 +69,12 @@ class Stage:
         self._system = system
         if self.step is Step.STARTING:
             self.step = Step.READY
-            self.ready.set()
+            self.settled.set()
 
     def stop(self) -> None:
         """Take nothing new from here on."""
         self.step = Step.STOPPING
+        self.settled.set()
         self.ending.set()
 
     def closed(self) -> None:

@@ -157,20 +157,20 @@ class _Receiver:
                 expected="one of: " + " ".join(_FIELDS),
                 hint=f"did you mean {neighbour!r}?" if neighbour else None,
             )
-        if name == "package" and not twice:
+        if name == "package":
             self._file_name = part.filename or ""
-            await self._save(part)
+            await self._save(part, keep=not twice)
         else:
             await self._read_text(part, name)
 
-    async def _save(self, part: BodyPartReader) -> None:
+    async def _save(self, part: BodyPartReader, *, keep: bool) -> None:
         held = bytearray()
         size = 0
         while chunk := await self._pace.chunk(lambda: part.read_chunk(_CHUNK_BYTES)):
             size += len(chunk)
             if size > self._limits.archive_bytes:
                 raise too_large("the archive in the field package", self._limits.archive_bytes)
-            held += chunk
+            held += chunk if keep else b""
             if len(held) >= _WRITE_BYTES:
                 await self._write(bytes(held))
                 held.clear()
@@ -178,8 +178,7 @@ class _Receiver:
 
     async def _write(self, data: bytes) -> None:
         try:
-            await asyncio.to_thread(self._archive.write, data)
-            await asyncio.to_thread(self._archive.flush)
+            await _append(self._archive, data)
         except OSError as error:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
@@ -206,6 +205,11 @@ class _Receiver:
         self, field: str, found: str, message: str, *, expected: str, hint: str | None = None
     ) -> None:
         self._problems.append(_problem(field, message, found=found, expected=expected, hint=hint))
+
+
+async def _append(archive: BinaryIO, data: bytes) -> None:
+    await asyncio.to_thread(archive.write, data)
+    await asyncio.to_thread(archive.flush)
 
 
 def form_problems(
@@ -282,15 +286,18 @@ def header_problems(header: str | None, field: str | None) -> list[Problem]:
 
 
 def idempotency_key_problems(key: str | None) -> list[Problem]:
-    """Return what keeps ``key`` from being an ``Idempotency-Key``: printable, at most 128."""
-    if key is None or (0 < len(key) <= _IDEMPOTENCY_KEY_CHARACTERS and key.isprintable()):
+    """Return what keeps ``key`` from being an ``Idempotency-Key``: printable ASCII, at most 128."""
+    if key is None:
+        return []
+    fits = 0 < len(key) <= _IDEMPOTENCY_KEY_CHARACTERS
+    if fits and key.isprintable() and key.isascii():
         return []
     return [
         _problem(
             IDEMPOTENCY_HEADER,
             f"the header {IDEMPOTENCY_HEADER} cannot be kept",
             found=f"{len(key)} characters",
-            expected=f"1 to {_IDEMPOTENCY_KEY_CHARACTERS} printable characters",
+            expected=f"1 to {_IDEMPOTENCY_KEY_CHARACTERS} printable ASCII characters",
         )
     ]
 

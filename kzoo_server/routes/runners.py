@@ -266,12 +266,14 @@ def _malformed(answer: ReportAnswer) -> BadInput:
     verdict = answer.verdict
     if verdict is None or verdict.reason is None:
         raise ValueError("only a verdict with a reason is malformed")
-    first = Problem(code=verdict.reason.value, message=verdict.message)
+    details = verdict.details
+    if not details or details[0].code != verdict.reason.value:
+        details = (Problem(code=verdict.reason.value, message=verdict.message), *details)
     return BadInput(
         "RESULT_REJECTED",
         f"the submission is rejected: {verdict.message}",
         hint="the result is recorded; do not send it again",
-        details=(first, *verdict.details),
+        details=details,
     )
 
 

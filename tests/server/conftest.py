@@ -119,11 +119,8 @@ async def api(server: Served) -> ApiClient:
 
 
 async def _ready(stage: Stage) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in (stage.ready, stage.ending)]
     async with asyncio.timeout(START_TIMEOUT_S):
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
+        await stage.settled.wait()
     if stage.failure is not None:
         raise stage.failure
 

@@ -67,7 +67,7 @@ async def test_a_starting_server_is_alive_and_serves_nothing_else(
     assert body == {"status": "starting", "version": __version__, **UNKNOWN}
     assert (await api.get("/metrics")).status == 200
     slow_start.set()
-    await served.app[STAGE].ready.wait()
+    await served.app[STAGE].settled.wait()
     assert (await api.get("/readyz")).json() == {"status": "ready"}
     assert (await api.get("/api/kernels")).status == 200
 
@@ -138,6 +138,24 @@ async def test_a_writer_that_failed_makes_the_server_not_ready(server: Served) -
     health = (await server.api.get("/api/health")).json()
     assert health["status"] == "degraded"
     assert health["faults"] == ["commits fail: OSError: [Errno 5] Input/output error"]
+
+
+async def test_a_board_that_cannot_be_rebuilt_makes_the_server_degraded(serve: Serve) -> None:
+    served = await serve(board_poll_s=3600)
+    served.system.board.fault = "Broken: the head cannot be read"
+    health = (await served.api.get("/api/health")).json()
+    assert health["status"] == "degraded"
+    assert health["faults"] == ["the board cannot be rebuilt: Broken: the head cannot be read"]
+
+
+async def test_a_board_that_is_not_built_serves_no_kernels(serve: Serve) -> None:
+    served = await serve(board_poll_s=3600)
+    served.system.board.snapshot = None
+    ready = await served.api.get("/readyz")
+    assert [item["code"] for item in ready.error["details"]] == ["board_not_built"]
+    kernels = await served.api.get("/api/kernels")
+    assert (kernels.status, kernels.error["code"]) == (503, "STARTING")
+    assert kernels.error["message"] == "the board is not built yet"
 
 
 async def test_a_stopping_server_is_alive_and_not_ready(server: Served) -> None:

@@ -158,6 +158,10 @@ async def test_a_client_that_holds_the_board_is_told_so_until_it_changes(
     assert changed.headers["ETag"] != etag
 
 
+async def test_any_state_is_good_enough_for_who_asks_for_any(api: ApiClient) -> None:
+    assert (await api.get("/api/kernels", headers={"If-None-Match": "*"})).status == 304
+
+
 async def test_the_index_comes_compressed_to_who_takes_it(server: Served, repository: Path) -> None:
     commit(repository, "a/one", "a/two")
     await listed_with(server.api, "a/two")

@@ -138,10 +138,14 @@ def test_a_page_after_one_that_has_vanished_goes_on_where_it_stood(
     assert left[begin:end] == chosen[place + 1 :]
 
 
-@pytest.mark.parametrize("cursor", ["", "!", "bm9wZQ", "WzEsMiwzXQ", "é", "W10"])
-def test_a_cursor_that_no_page_gave_is_refused(cursor: str) -> None:
+@pytest.mark.parametrize("sort", ["kernel_id", "updated_at"])
+@pytest.mark.parametrize(
+    "cursor",
+    ["", "!", "bm9wZQ", "WzEsMiwzXQ", "é", "W10", Place("updated_at", "soon", "a").write()],
+)
+def test_a_cursor_that_no_page_gave_is_refused(cursor: str, sort: str) -> None:
     with pytest.raises(BadInput) as refused:
-        Place.read(cursor, "kernel_id")
+        Place.read(cursor, sort)
     assert refused.value.code == "BAD_CURSOR"
     assert refused.value.message == f"cursor is {cursor!r}"
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,6 +99,13 @@ async def test_every_call_is_one_log_line_without_its_query(api: ApiClient) -> N
     assert line["status"] == 200
     assert line["duration_ms"] >= 0
     assert "secret" not in str(line)
+
+
+async def test_a_path_cannot_forge_a_second_log_line(api: ApiClient) -> None:
+    with capture_logs() as lines:
+        await api.get("/api/kernels/a%0Aevent=forged%20x")
+    [line] = [line for line in lines if line["event"] == "request"]
+    assert line["path"] == "/api/kernels/a%0Aevent=forged%20x"
 
 
 async def test_a_runner_token_reaches_no_log_line(api: ApiClient) -> None:
@@ -203,3 +212,17 @@ async def test_an_answer_is_given_while_the_server_stops(server: Served) -> None
         "retry": True,
         "hint": "try again in a moment; /readyz says when",
     }
+
+
+async def test_a_compressed_body_is_read_within_the_same_bound(serve: Serve) -> None:
+    served = await serve(json_limit_bytes=2048)
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    small = gzip.compress(json.dumps(registration()).encode())
+    taken = await served.api.post("/api/runner/register", data=small, headers=headers)
+    assert taken.status == 200
+    bomb = gzip.compress(b" " * 50_000_000)
+    refused = await served.api.post("/api/runner/register", data=bomb, headers=headers)
+    assert refused.status == 413
+    broken = await served.api.post("/api/runner/register", data=b"no gzip", headers=headers)
+    assert broken.status == 400
+    assert broken.error["code"] == "BAD_BODY"

@@ -114,7 +114,7 @@ MALFORMED: dict[str, tuple[bytes, str, str, list[dict[str, object]]]] = {
     "another schema": (
         changed(lambda document: document["cases"][0].update(accept="yes")),
         "schema",
-        'the output does not match its schema: cases[0].accept is "yes"; expected true or false',
+        'cases[0].accept is "yes"; expected true or false',
         [
             {"code": "schema"},
             {
@@ -152,7 +152,7 @@ MALFORMED: dict[str, tuple[bytes, str, str, list[dict[str, object]]]] = {
     "a failed case accepted": (
         changed(lambda document: document["cases"][0].update(correctness="failed")),
         "failed_case_accepted",
-        "n4 failed its correctness check and is accepted",
+        "n4",
         [
             {
                 "code": "failed_case_accepted",
@@ -165,7 +165,7 @@ MALFORMED: dict[str, tuple[bytes, str, str, list[dict[str, object]]]] = {
     "an accept with a failed case": (
         changed(lambda document: document["cases"][0].update(correctness="failed", accept=False)),
         "accept_with_failed_case",
-        "the whole is accepted, but n4 failed",
+        "n4",
         [
             {
                 "code": "accept_with_failed_case",
@@ -178,7 +178,7 @@ MALFORMED: dict[str, tuple[bytes, str, str, list[dict[str, object]]]] = {
     "another kernel_id": (
         changed(lambda document: document.update(kernel_id=SEEDED)),
         "kernel_id_mismatch",
-        f"the output names the kernel {SEEDED}, it is {KERNEL_ID}",
+        SEEDED,
         [
             {
                 "code": "kernel_id_mismatch",
@@ -192,7 +192,7 @@ MALFORMED: dict[str, tuple[bytes, str, str, list[dict[str, object]]]] = {
     "another arch": (
         changed(lambda document: document.update(arch="gfx936")),
         "arch_mismatch",
-        "the output is of gfx936, desc.yaml asks for gfx928, the runner has gfx928",
+        "gfx936",
         [{"code": "arch_mismatch", "pointer": "/arch", "expected": "gfx928"}],
     ),
     "an undeclared metric": (
@@ -200,7 +200,7 @@ MALFORMED: dict[str, tuple[bytes, str, str, list[dict[str, object]]]] = {
             lambda document: document["cases"][0]["metrics"].append({"name": "speed", "value": 1})
         ),
         "metric_set_mismatch",
-        "n4 reports metrics that it does not declare: speed",
+        "speed",
         [{"code": "metric_set_mismatch", "pointer": "/cases/0/metrics"}],
     ),
 }
@@ -241,7 +241,7 @@ REJECTED: dict[str, tuple[dict[str, Any], str, str]] = {
     "accept with build_ok false": (
         {"stdout": changed(lambda document: document["overall"].update(build_ok=False))},
         "build_not_ok",
-        "the output says that the build was not good: all cases accepted",
+        "the build was not good",
     ),
     "the benchmark's own verdict": (
         {

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kzoo_core.errors import BadInput
+from kzoo_core.queue.settings import QueueSettings
 from kzoo_server import configuration
+from kzoo_server.app import system_settings
 from kzoo_server.settings import ServerSettings, is_loopback, load
 
 if TYPE_CHECKING:
     from kzoo_core.config import Resolved
 
 UNITS = ("_s", "_bytes", "_limit", "_default", "_max")
+COUNTS = ("max_", "keep_", "attempts_")
 WITHOUT_UNIT = {"port"}
 
 
@@ -50,8 +53,22 @@ def test_the_defaults_are_loopback_port_8000_and_the_repository_beside_the_platf
 def test_every_number_has_its_unit_in_its_name() -> None:
     for field in dataclasses.fields(ServerSettings):
         if field.type in {"int", "float"} and field.name not in WITHOUT_UNIT:
-            assert field.name.endswith(UNITS), field.name
+            assert field.name.endswith(UNITS) or field.name.startswith(COUNTS), field.name
             assert field.metadata["at_least"] is not None, field.name
+
+
+def test_every_bound_of_the_queue_is_a_setting_with_the_same_default() -> None:
+    queue = system_settings(resolved().settings).queue
+    assert queue == QueueSettings()
+    changed = {
+        field.name: getattr(ServerSettings(), field.name) + 1
+        for field in dataclasses.fields(QueueSettings)
+        if hasattr(ServerSettings(), field.name)
+    }
+    settings = ServerSettings(state=Path("/s"), wait_max_s=61, log_head_bytes=1, **changed)
+    queue = system_settings(settings).queue
+    for field in dataclasses.fields(QueueSettings):
+        assert getattr(queue, field.name) != field.default, field.name
 
 
 def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ import pytest
 from kzoo_core.clock import SystemClock
 from kzoo_core.store.packages import add_packages
 from kzoo_core.store.repository import KernelRepository
+from kzoo_server import uploads
 from tests.packages import KERNEL_ID, package_tarball, valid_package
 from tests.server.conftest import SEEDED
 from tests.server.eventually import eventually
@@ -117,7 +119,7 @@ async def test_a_key_that_cannot_be_kept_is_refused(api: ApiClient) -> None:
             "/Idempotency-Key",
             "the header Idempotency-Key cannot be kept",
             "129 characters",
-            "1 to 128 printable characters",
+            "1 to 128 printable ASCII characters",
         )
     ]
 
@@ -366,6 +368,22 @@ async def test_a_body_that_only_trickles_is_given_up(serve: Serve) -> None:
     writer.close()
 
 
+async def test_a_disk_that_fills_up_while_an_archive_comes_keeps_nothing(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    archive = ARCHIVE + b"x" * 600_000
+    with monkeypatch.context() as patch:
+        patch.setattr(uploads, "_append", full)
+        answer = await server.api.submit(archive)
+    assert answer.status == 507
+    assert answer.error["code"] == "DISK_LOW"
+    assert answer.error["message"] == "the disk filled up while the archive was received"
+    assert server.uploads == []
+
+
 async def test_a_frozen_kernel_takes_no_submission(server: Served, repository: Path) -> None:
     frozen = "gfx928/Norm/RMSNorm/fp32/frozen"
     with KernelRepository(repository) as opened:
@@ -421,3 +439,30 @@ async def send_stream(server: Served, body: Any) -> Any:
         )
     except aiohttp.ClientError as error:
         raise AssertionError(f"no answer: {error}") from error
+
+
+async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(serve: Serve) -> None:
+    served = await serve(archive_limit_bytes=4096, result_limit_bytes=2048)
+    reader, writer = await connected(served)
+    writer.write(head(length=2_000_000).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+    async with asyncio.timeout(10):
+        answer = await reader.readuntil(b"}}")
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    writer.close()
+
+
+@pytest.mark.parametrize("expectation", ["100-continue", "tea"])
+async def test_a_body_that_fits_is_asked_for(api: ApiClient, expectation: str) -> None:
+    asked = expectation == "100-continue"
+    headers = {} if asked else {"Expect": expectation}
+    answer = await api.post(
+        "/api/submissions",
+        data=KERNEL + SUBMITTER + PACKAGE + END,
+        expect100=asked,
+        headers={
+            "Content-Type": f"multipart/form-data; boundary={BOUNDARY}",
+            "X-Submitter-Id": "alice",
+            **headers,
+        },
+    )
+    assert answer.status == 202
