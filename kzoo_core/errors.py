@@ -41,6 +41,18 @@ class Problem:
         """Return the JSON form; fields that say nothing are left out."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
+    def lines(self) -> list[str]:
+        """Return the problem for people: severity, place, message and code; then what to do."""
+        parts = (self.file, self.line, self.column)
+        place = ":".join(str(part) for part in parts if part is not None) or self.pointer
+        where = f" {place}:" if place else ""
+        lines = [f"{self.severity}:{where} {self.message} [{self.code}]"]
+        if self.expected and self.expected not in self.message:
+            lines.append(f"  expected: {self.expected}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return lines
+
 
 class KzooError(Exception):
     """Root of every expected error: an UPPER_CASE code, one sentence, a hint, the findings.
@@ -66,6 +78,31 @@ class KzooError(Exception):
         self.hint = hint
         self.details = details
         self.retry_after_s = retry_after_s
+
+    def as_json(self, request_id: str = "") -> dict[str, object]:
+        """Return what stands under ``error`` in the error envelope (``schemas/error.json``)."""
+        body: dict[str, object] = {
+            "code": self.code,
+            "message": self.message,
+            "details": [problem.as_json() for problem in self.details],
+            "request_id": request_id or self.request_id or "",
+            "retry": isinstance(self, Retryable),
+        }
+        if self.hint is not None:
+            body["hint"] = self.hint
+        return body
+
+    def lines(self) -> list[str]:
+        """Return ``error: …``, a block for each problem, and ``hint: …``; nothing is said twice."""
+        lines = [f"error: {self.message}"]
+        for problem in self.details:
+            if problem.message == self.message:
+                lines += problem.lines()[1:]
+            else:
+                lines += [f"  {line}" for line in problem.lines()]
+        if self.hint and f"  hint: {self.hint}" not in lines:
+            lines.append(f"hint: {self.hint}")
+        return lines
 
 
 class BadInput(KzooError):

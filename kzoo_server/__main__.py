@@ -8,17 +8,18 @@ import os
 import secrets
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import platformdirs
 
 from kzoo_core.clock import SystemClock
 from kzoo_core.errors import KzooError
 from kzoo_core.queue.spool import SpoolFailed
+from kzoo_core.usage import USAGE, CommandParser
 from kzoo_core.version import __version__
 from kzoo_server import configuration, log_lines
 from kzoo_server.initialise import initialise
-from kzoo_server.serving import explain, serve
+from kzoo_server.serving import serve
 from kzoo_server.settings import load
 
 if TYPE_CHECKING:
@@ -27,24 +28,15 @@ if TYPE_CHECKING:
     from kzoo_core.config import Resolved
     from kzoo_server.settings import ServerSettings
 
-OK, BROKEN, USAGE = 0, 1, 3
+OK, BROKEN = 0, 1
 
 _SETTING_FLAGS = ("repo", "state", "host", "port", "ready_file", "expose_unauthenticated")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Ends with 3 for wrong usage, as every command of the product does (D7)."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(USAGE, f"error: {message}\n")
-
-
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> CommandParser:
     """Return the parser of the command; its help is the reference."""
-    parser = _Parser(
+    parser = CommandParser(
         prog="kzoo-server",
-        allow_abbrev=False,
         description="Serve a kernel repository: its board, its queue and the runners' protocol.",
         epilog="Without a command it serves. Settings: flags over KERNEL_ZOO_* over the YAML file "
         "of --config over defaults; 'kzoo-server config show --origin' tells which one holds. "
@@ -54,20 +46,18 @@ def build_parser() -> argparse.ArgumentParser:
     _add_settings(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_settings(
-        commands.add_parser(
-            "serve", help="serve until SIGTERM or Ctrl-C (the default)", allow_abbrev=False
-        ),
+        commands.add_parser("serve", help="serve until SIGTERM or Ctrl-C (the default)"),
         again=True,
     )
-    init = commands.add_parser("init", help="make a kernel repository", allow_abbrev=False)
+    init = commands.add_parser("init", help="make a kernel repository")
     init.add_argument("--repo", type=Path, required=True, metavar="DIR", help="where to make it")
     init.add_argument(
         "--no-bare", action="store_true", help="make a checkout that people can look into"
     )
     init.add_argument("--examples", action="store_true", help="commit the example packages into it")
-    config = commands.add_parser("config", help="show the configuration", allow_abbrev=False)
+    config = commands.add_parser("config", help="show the configuration")
     shows = config.add_subparsers(dest="config_command", metavar="COMMAND", required=True)
-    show = shows.add_parser("show", help="print every setting and its value", allow_abbrev=False)
+    show = shows.add_parser("show", help="print every setting and its value")
     _add_settings(show, again=True)
     show.add_argument("--origin", action="store_true", help="also where each value comes from")
     show.add_argument("--json", action="store_true", help="as JSON")
@@ -94,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return OK
         return _serve(resolved.settings)
     except KzooError as error:
-        _say(sys.stderr, explain(error))
+        _say(sys.stderr, "\n".join(error.lines()))
         return USAGE
 
 
@@ -110,7 +100,7 @@ def _serve(settings: ServerSettings) -> int:
             )
         )
     except SpoolFailed as error:
-        _say(sys.stderr, explain(error))
+        _say(sys.stderr, "\n".join(error.lines()))
         return BROKEN
     except OSError as error:
         _say(sys.stderr, f"error: {error}")

@@ -42,9 +42,6 @@ _BY_CODE = {
 }
 """Status of the codes for which the kind of the error says too little."""
 
-_PUBLIC_CODES = {"UNKNOWN_SUBMISSION": "SUBMISSION_NOT_FOUND"}
-"""What the API calls an error that a room calls by a name of its own."""
-
 _BY_KIND: tuple[tuple[type[KzooError], int], ...] = (
     (BadInput, 422),
     (Unauthorized, 401),
@@ -85,16 +82,7 @@ def envelope(
     ``WWW-Authenticate``.
     """
     status = status_of(error)
-    body: dict[str, object] = {
-        "code": _PUBLIC_CODES.get(error.code, error.code),
-        "message": error.message,
-        "details": [problem.as_json() for problem in error.details],
-        "request_id": request_id,
-        "retry": isinstance(error, Retryable),
-    }
-    if error.hint is not None:
-        body["hint"] = error.hint
-    body.update(extra or {})
+    body = {**error.as_json(request_id), **(extra or {})}
     fields = dict(headers or {})
     if status in {429, 503}:
         wait_s = RETRY_AFTER_S if error.retry_after_s is None else error.retry_after_s

@@ -10,7 +10,7 @@ import structlog
 from aiohttp import web
 
 from kzoo_core import durable
-from kzoo_core.errors import BadInput, KzooError
+from kzoo_core.errors import BadInput
 from kzoo_server.app import create_app
 from kzoo_server.keys import STAGE
 from kzoo_server.stage import Step
@@ -118,14 +118,3 @@ def _on_signals(
 def _off_signals() -> None:
     for number in SIGNALS:
         asyncio.get_running_loop().remove_signal_handler(number)
-
-
-def explain(error: KzooError) -> str:
-    """Return an error as a command tells it: ``error: …``, its findings, ``hint: …``."""
-    lines = [f"error: {error.message}"]
-    lines += [
-        f"  {problem.message}" for problem in error.details if problem.message not in lines[0]
-    ]
-    if error.hint is not None:
-        lines.append(f"hint: {error.hint}")
-    return "\n".join(lines)

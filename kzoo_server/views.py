@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kzoo_core.contract.records import (
         Desc,
         MetricMeta,
+        Record,
         RunReport,
         ScoreCase,
         ScoreEntry,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from kzoo_core.ids import KernelId, SubmissionId
     from kzoo_core.lifecycle.board import KernelDetail
     from kzoo_core.queue.logs import LogSlice
-    from kzoo_core.queue.records import Attempt, Reason, RecordBroken, Submission
+    from kzoo_core.queue.records import Attempt, Reason, Submission
     from kzoo_core.store.history import HistoryEntry
 
 JsonObject = dict[str, object]
@@ -114,7 +115,7 @@ def reason_view(reason: Reason | None) -> JsonObject | None:
     }
 
 
-def record_view(record: RecordBroken) -> JsonObject:
+def record_view(record: Record) -> JsonObject:
     """Return one record that a submission set."""
     return asdict(record)
 

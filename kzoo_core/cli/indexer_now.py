@@ -8,12 +8,11 @@ not.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import platformdirs
 
@@ -22,13 +21,14 @@ from kzoo_core.config import resolve, setting
 from kzoo_core.contract.limits import PackageLimits
 from kzoo_core.errors import KzooError
 from kzoo_core.store.index import index_of
+from kzoo_core.usage import USAGE, CommandParser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kzoo_core.store.index import Index
 
-WRITTEN, CANNOT = 0, 3
+WRITTEN = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +52,9 @@ class IndexerSettings:
     )
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> CommandParser:
     """Return the parser of the command's arguments."""
-    return _Parser(
+    return CommandParser(
         prog="python -m kzoo_core.cli.indexer_now",
         description="Build index.json of KERNEL_ZOO_KERNEL_REPO_PATH and write it to "
         "KERNEL_ZOO_INDEX_PATH.",
@@ -72,9 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         durable.make_directory(path.parent)
         durable.write_file(path, index.to_bytes())
     except KzooError as error:
-        return _failed(error.message, error.hint)
+        return _failed(error.lines())
     except OSError as error:
-        return _failed(f"cannot read or write {error.filename}: {error.strerror}", None)
+        return _failed([f"error: cannot read or write {error.filename}: {error.strerror}"])
     sys.stdout.write(f"{path}: {_counted(index)} of {settings.repo}\n")
     return WRITTEN
 
@@ -90,19 +90,9 @@ def _counted(index: Index) -> str:
     return f"{kernels}, {invalid} of them invalid," if invalid else kernels
 
 
-def _failed(message: str, hint: str | None) -> int:
-    sys.stderr.write(f"error: {message}\n")
-    if hint is not None:
-        sys.stderr.write(f"hint: {hint}\n")
-    return CANNOT
-
-
-class _Parser(argparse.ArgumentParser):
-    """Leaves with 3 where argparse leaves with 2, as every command of the product does."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(CANNOT, f"error: {message}\n")
+def _failed(lines: Sequence[str]) -> int:
+    sys.stderr.writelines(f"{line}\n" for line in lines)
+    return USAGE
 
 
 if __name__ == "__main__":

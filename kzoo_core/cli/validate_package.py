@@ -6,12 +6,11 @@ found goes to standard output, as text or with ``--json`` as data; talk goes to 
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from kzoo_core.contract.directory import read_directory
 from kzoo_core.contract.limits import PackageLimits
@@ -20,6 +19,7 @@ from kzoo_core.contract.quoting import printable
 from kzoo_core.contract.submission import read_submission
 from kzoo_core.errors import BadInput, Broken, KzooError, NotFound, Problem
 from kzoo_core.ids import KernelId, parse_kernel_id
+from kzoo_core.usage import USAGE, CommandParser
 from kzoo_core.version import __version__
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from kzoo_core.contract.records import PackageReport
 
-VALID, INVALID, CANNOT = 0, 2, 3
+VALID, INVALID = 0, 2
 ARCHIVE_SUFFIX = ".tar.gz"
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> CommandParser:
     """Return the parser of the command's arguments."""
-    parser = _Parser(
+    parser = CommandParser(
         prog="kernel_zoo-validate-package",
         description="Check a kernel_package: its files, schemas, metas and what must not be in it.",
         epilog="exit code: 0 valid, 2 not valid, 3 usage or IO",
@@ -62,10 +62,8 @@ def run(path: Path, *, as_json: bool, kernel_id: str | None, stdout: TextIO, std
     try:
         report = inspect(path, parse_kernel_id(kernel_id) if kernel_id is not None else None)
     except KzooError as error:
-        stderr.write(f"error: {error.message}\n")
-        if error.hint:
-            stderr.write(f"hint: {error.hint}\n")
-        return INVALID if isinstance(error, BadInput) else CANNOT
+        stderr.writelines(f"{line}\n" for line in error.lines())
+        return INVALID if isinstance(error, BadInput) else USAGE
     if as_json:
         json.dump(report_as_json(path, report), stdout, ensure_ascii=False, indent=2)
         stdout.write("\n")
@@ -116,22 +114,8 @@ def report_as_text(report: PackageReport) -> str:
     summary = "valid" if report.valid else "not valid"
     lines = [f"{report.kernel_id or 'package'}: {', '.join([summary, *counted])}"]
     for problem in report.problems:
-        lines += problem_as_lines(problem)
+        lines += problem.lines()
     return "\n".join(lines) + "\n"
-
-
-def problem_as_lines(problem: Problem) -> list[str]:
-    """Return a problem for people: severity, place, message and code; then what to do."""
-    place = [problem.file or "", str(problem.line or ""), str(problem.column or "")]
-    where = ":".join(part for part in place if part)
-    lines = [f"{problem.severity}: {where}: {problem.message} [{problem.code}]"]
-    if not where:
-        lines = [f"{problem.severity}: {problem.message} [{problem.code}]"]
-    if problem.expected and problem.expected not in problem.message:
-        lines.append(f"  expected: {problem.expected}")
-    if problem.hint:
-        lines.append(f"  hint: {problem.hint}")
-    return lines
 
 
 def _count(number: int, word: str) -> str:
@@ -145,14 +129,6 @@ def _name_problem(path: Path) -> Problem:
         found=printable(path.name),
         expected=f"a name that ends in {ARCHIVE_SUFFIX}",
     )
-
-
-class _Parser(argparse.ArgumentParser):
-    """Leaves with 3 where argparse leaves with 2: here 2 says that a package is not valid."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(CANNOT, f"error: {message}\n")
 
 
 if __name__ == "__main__":

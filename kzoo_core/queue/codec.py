@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from kzoo_core.clock import parse_time
-from kzoo_core.contract.records import RunFailure, RunReport
+from kzoo_core.contract.records import Record, RunFailure, RunReport
 from kzoo_core.errors import Broken, Problem, Severity
 from kzoo_core.ids import (
     ClaimId,
@@ -30,7 +30,6 @@ from kzoo_core.queue.records import (
     Outcome,
     Phase,
     Reason,
-    RecordBroken,
     State,
     Submission,
 )
@@ -293,8 +292,8 @@ def _problem(fields: _Fields) -> Problem:
     )
 
 
-def _record(fields: _Fields) -> RecordBroken:
-    return RecordBroken(
+def _record(fields: _Fields) -> Record:
+    return Record(
         test_case_id=fields.take("test_case_id", str),
         metric=fields.take("metric", str),
         unit=fields.take("unit", str),

@@ -75,7 +75,7 @@ class Ledger:
         """Return the newest record.
 
         Raises ``Gone`` ``SUBMISSION_EVICTED`` for an id that was given out and is not held any
-        more, ``NotFound`` ``UNKNOWN_SUBMISSION`` for one that never was.
+        more, ``NotFound`` ``SUBMISSION_NOT_FOUND`` for one that never was.
         """
         submission = self.book.get(uuid)
         if submission is not None:
@@ -87,7 +87,7 @@ class Ledger:
                 hint="what was accepted is in the kernel's history",
             )
         raise NotFound(
-            "UNKNOWN_SUBMISSION", f"there is no submission {uuid}", hint="check the uuid"
+            "SUBMISSION_NOT_FOUND", f"there is no submission {uuid}", hint="check the uuid"
         )
 
     async def add(self, make: Callable[[], Submission], package: bytes) -> Submission:

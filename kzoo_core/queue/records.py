@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kzoo_core.contract.records import Record
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from kzoo_core.contract.records import Record
     from kzoo_core.errors import Problem
     from kzoo_core.ids import (
         ClaimId,
@@ -104,10 +103,6 @@ class Reason:
     details: tuple[Problem, ...] = ()
 
 
-RecordBroken = Record
-"""A record that an accepted submission set (D21), as the queue keeps it for readers."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idempotency:
     """The submitter's own key of a submission, and the digest of what came with it."""
@@ -145,7 +140,7 @@ class Submission:
     reason: Reason | None = None
     commit_sha: CommitId | None = None
     bench_commit_sha: CommitId | None = None
-    records: tuple[RecordBroken, ...] = ()
+    records: tuple[Record, ...] = ()
     finished_at: datetime | None = None
     idempotency: Idempotency | None = None
 

@@ -136,7 +136,7 @@ class Spool:
             return self._where[uuid]
         except KeyError:
             raise NotFound(
-                "UNKNOWN_SUBMISSION", f"the spool has no submission {uuid}", hint="check the uuid"
+                "SUBMISSION_NOT_FOUND", f"the spool has no submission {uuid}", hint="check the uuid"
             ) from None
 
     def home(self, submission: Submission) -> Path:

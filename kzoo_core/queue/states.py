@@ -31,7 +31,6 @@ from kzoo_core.queue.records import (
     Outcome,
     Phase,
     Reason,
-    RecordBroken,
     State,
     Submission,
 )
@@ -39,6 +38,7 @@ from kzoo_core.queue.records import (
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from kzoo_core.contract.records import Record
     from kzoo_core.ids import ClaimId, CommitId, RunnerId, Sha256
     from kzoo_core.queue.settings import QueueSettings
 
@@ -247,7 +247,7 @@ def finish(
     reason: Reason | None = None,
     commit_sha: CommitId | None = None,
     bench_commit_sha: CommitId | None = None,
-    records: tuple[RecordBroken, ...] = (),
+    records: tuple[Record, ...] = (),
 ) -> Submission:
     """End a reported submission as accepted, rejected or failed (D16).
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from kzoo_core.queue import states
 from kzoo_core.queue.core import QueueCore
-from kzoo_core.queue.records import Outcome, Reason, RecordBroken, State, Submission
+from kzoo_core.queue.records import Outcome, Reason, State, Submission
 
 if TYPE_CHECKING:
+    from kzoo_core.contract.records import Record
     from kzoo_core.ids import CommitId, SubmissionId
 
 
@@ -28,7 +29,7 @@ class Verdicts(QueueCore):
         reason: Reason | None = None,
         commit_sha: CommitId | None = None,
         bench_commit_sha: CommitId | None = None,
-        records: tuple[RecordBroken, ...] = (),
+        records: tuple[Record, ...] = (),
     ) -> Submission:
         """End a reported submission as accepted, rejected or failed, durably.
 

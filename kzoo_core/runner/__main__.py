@@ -6,7 +6,6 @@ supervisor must not start the same version again).
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import dataclasses
 import os
@@ -19,7 +18,7 @@ import socket
 import sys
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import platformdirs
 
@@ -34,6 +33,7 @@ from kzoo_core.runner.daemon import RunnerDaemon
 from kzoo_core.runner.logfmt import logger_to
 from kzoo_core.runner.records import EXIT_FAILED, Registration
 from kzoo_core.runner.settings import RunnerSettings
+from kzoo_core.usage import CommandParser
 from kzoo_core.version import __version__
 
 if TYPE_CHECKING:
@@ -47,18 +47,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _FLAGS = ("server", "arch", "product", "backend", "name", "state", "python")
 
 
-class _Parser(argparse.ArgumentParser):
-    """Leaves with 3, not 2, on a usage error: 2 says that a package is not valid (D7)."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print usage and error."""
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_FAILED, f"error: {message}\n")
-
-
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> CommandParser:
     """Return the parser of the command line; no default lives in it (see ``RunnerSettings``)."""
-    parser = _Parser(
+    parser = CommandParser(
         prog="kzoo-runner",
         description="Claim submissions from a kernel_zoo server, run them here, report.",
         epilog="Every setting can also be a line of --config FILE or an environment variable. "
@@ -95,9 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         ).settings
         return asyncio.run(_serve(_daemon(settings)))
     except KzooError as error:
-        _complain(error.message, error.hint)
+        _say(*error.lines())
     except OSError as error:
-        _complain(f"this machine does not allow it: {error}", None)
+        _say(f"error: this machine does not allow it: {error}")
     return EXIT_FAILED
 
 
@@ -209,10 +200,8 @@ def _host_name() -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:64].lstrip("._-") or "runner"
 
 
-def _complain(message: str, hint: str | None) -> None:
-    sys.stderr.write(f"error: {message}\n")
-    if hint:
-        sys.stderr.write(f"hint: {hint}\n")
+def _say(*lines: str) -> None:
+    sys.stderr.writelines(f"{line}\n" for line in lines)
 
 
 if __name__ == "__main__":

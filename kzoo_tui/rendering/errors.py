@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kzoo_core.errors import Retryable
-from kzoo_tui.rendering.problems import problem_lines
 from kzoo_tui.safe_text import SafeText, safe_line
 
 if TYPE_CHECKING:
@@ -14,12 +12,9 @@ if TYPE_CHECKING:
 
 def error_lines(error: KzooError) -> list[SafeText]:
     """Return ``error: …``, a block for each problem, and ``hint: …``."""
-    lines = [safe_line(f"error: {error.message}")]
-    lines += problem_lines(error.details, indent="  ")
+    lines = [safe_line(line) for line in error.lines()]
     if error.retry_after_s is not None:
         lines.append(safe_line(f"hint: try again in {error.retry_after_s:g} s"))
-    if error.hint is not None:
-        lines.append(safe_line(f"hint: {error.hint}"))
     if error.request_id is not None and error.status is not None and error.status >= 500:
         lines.append(safe_line(f"hint: the server's log knows this as request {error.request_id}"))
     return lines
@@ -27,13 +22,4 @@ def error_lines(error: KzooError) -> list[SafeText]:
 
 def envelope(error: KzooError) -> dict[str, object]:
     """Return the error in the shape of ``schemas/error.json``, as a server would answer it."""
-    body: dict[str, object] = {
-        "code": error.code,
-        "message": error.message,
-        "details": [problem.as_json() for problem in error.details],
-        "request_id": error.request_id or "",
-        "retry": isinstance(error, Retryable),
-    }
-    if error.hint is not None:
-        body["hint"] = error.hint
-    return {"error": body}
+    return {"error": error.as_json()}

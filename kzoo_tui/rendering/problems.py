@@ -14,16 +14,4 @@ if TYPE_CHECKING:
 
 def problem_lines(problems: Iterable[Problem], *, indent: str = "") -> list[SafeText]:
     """Return one block a problem, in the order given."""
-    return [safe_line(indent + line) for problem in problems for line in _block(problem)]
-
-
-def _block(problem: Problem) -> list[str]:
-    parts = (problem.file, problem.line, problem.column)
-    place = ":".join(str(part) for part in parts if part is not None) or problem.pointer
-    where = f" {place}:" if place else ""
-    lines = [f"{problem.severity}:{where} {problem.message} [{problem.code}]"]
-    if problem.expected is not None and problem.expected not in problem.message:
-        lines.append(f"  expected: {problem.expected}")
-    if problem.hint is not None:
-        lines.append(f"  hint: {problem.hint}")
-    return lines
+    return [safe_line(indent + line) for problem in problems for line in problem.lines()]

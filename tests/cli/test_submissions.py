@@ -206,9 +206,9 @@ async def test_ctrl_c_while_waiting_says_how_to_go_on(
 
 
 async def test_a_submission_that_nobody_knows_exits_3(script: Script, console: Console) -> None:
-    script.then(fails(404, "UNKNOWN_SUBMISSION"))
+    script.then(fails(404, "SUBMISSION_NOT_FOUND"))
     ended = await run(console, "status", UUID)
-    assert (ended.code, ended.err) == (3, "error: UNKNOWN_SUBMISSION said\n")
+    assert (ended.code, ended.err) == (3, "error: SUBMISSION_NOT_FOUND said\n")
 
 
 async def test_cancel_prints_the_submission_and_exits_0(script: Script, console: Console) -> None:

@@ -151,7 +151,11 @@ def test_what_cannot_be_read_is_no_validation(tmp_path: Path) -> None:
 
 
 def test_a_kernel_id_that_is_none_is_not_valid(directory: Path) -> None:
-    told = "error: kernel_id 'a b' is not valid: segment 'a b'\n"
+    told = (
+        "error: kernel_id 'a b' is not valid: segment 'a b'\n"
+        "  expected: segments that match ^[A-Za-z0-9._-]+$\n"
+        "  hint: name it <arch>/<op_class>/<sub_class>/<quant>/<your_name>\n"
+    )
     assert validate(directory, kernel_id="a b") == (2, "", told)
 
 

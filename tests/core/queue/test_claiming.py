@@ -423,7 +423,7 @@ async def test_one_submission_that_never_was_or_was_evicted_is_refused(tmp_path:
     async with started(tmp_path, settings=with_settings(keep_done=0)) as harness:
         with pytest.raises(NotFound) as unknown:
             await harness.claim(only=uuid_of(1), wait_s=60)
-        assert unknown.value.code == "UNKNOWN_SUBMISSION"
+        assert unknown.value.code == "SUBMISSION_NOT_FOUND"
         made = await harness.done()
         await harness.queue.sweep()
         with pytest.raises(Gone):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kzoo_core.contract.records import RunFailure, RunReport
+from kzoo_core.contract.records import Record, RunFailure, RunReport
 from kzoo_core.errors import Problem, Severity
 from kzoo_core.ids import Sha256
 from kzoo_core.queue import states
@@ -21,7 +21,7 @@ from kzoo_core.queue.codec import (
     write_report,
     write_submission,
 )
-from kzoo_core.queue.records import Idempotency, Mode, Outcome, RecordBroken, Submission
+from kzoo_core.queue.records import Idempotency, Mode, Outcome, Submission
 from tests.core.queue.samples import (
     BENCH,
     DIGEST,
@@ -55,9 +55,7 @@ def full() -> Submission:
         expected="y",
         hint="z",
     )
-    record = RecordBroken(
-        test_case_id="small", metric="latency", unit="us", value=1.25, previous=None
-    )
+    record = Record(test_case_id="small", metric="latency", unit="us", value=1.25, previous=None)
     done = states.finish(
         reported(lost, now=at(901.25)),
         now=at(902),

@@ -34,7 +34,7 @@ async def beat(harness: Harness, made: Claimed, phase: Phase | None = None) -> N
 async def test_a_submission_that_never_was_is_not_found(harness: Harness) -> None:
     with pytest.raises(NotFound) as caught:
         harness.queue.get(uuid_of(1))
-    assert caught.value.code == "UNKNOWN_SUBMISSION"
+    assert caught.value.code == "SUBMISSION_NOT_FOUND"
     assert caught.value.message == f"there is no submission {uuid_of(1)}"
     assert caught.value.hint == "check the uuid"
 

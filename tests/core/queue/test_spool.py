@@ -195,7 +195,7 @@ def test_what_is_not_there_is_not_found(spool: Spool) -> None:
     )
     with pytest.raises(NotFound) as caught:
         spool.read(uuid_of(9), "stdout-1")
-    assert caught.value.code == "UNKNOWN_SUBMISSION"
+    assert caught.value.code == "SUBMISSION_NOT_FOUND"
 
 
 def test_a_file_that_cannot_be_read_is_broken_but_does_not_condemn_the_spool(

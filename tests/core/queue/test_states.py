@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kzoo_core.contract.records import Record
 from kzoo_core.errors import Conflict, NotFound
 from kzoo_core.ids import ClaimId, CommitId, RunnerId, Sha256
 from kzoo_core.queue import states
@@ -17,7 +18,6 @@ from kzoo_core.queue.records import (
     Outcome,
     Phase,
     Reason,
-    RecordBroken,
     State,
     Submission,
 )
@@ -287,9 +287,7 @@ def test_a_stale_refusal_can_say_that_the_result_was_kept() -> None:
 
 
 def test_an_accept_keeps_commits_records_and_the_time() -> None:
-    record = RecordBroken(
-        test_case_id="small", metric="latency", unit="us", value=1.0, previous=2.0
-    )
+    record = Record(test_case_id="small", metric="latency", unit="us", value=1.0, previous=2.0)
     after = states.finish(
         reported(),
         now=at(60),

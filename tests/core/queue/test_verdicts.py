@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kzoo_core.contract.records import Record
 from kzoo_core.errors import Conflict
-from kzoo_core.queue.records import Outcome, Reason, RecordBroken, State
+from kzoo_core.queue.records import Outcome, Reason, State
 from tests.core.queue.samples import BENCH, SOURCE, Harness, at
 
 REASON = Reason(code="schema", message="no")
@@ -14,9 +15,7 @@ REASON = Reason(code="schema", message="no")
 async def test_an_accepted_submission_is_done_and_says_so(harness: Harness) -> None:
     made = await harness.reported()
     harness.clock.advance(3)
-    record = RecordBroken(
-        test_case_id="small", metric="latency", unit="us", value=1.0, previous=2.0
-    )
+    record = Record(test_case_id="small", metric="latency", unit="us", value=1.0, previous=2.0)
     after = await harness.queue.finish(
         made.submission.uuid,
         Outcome.ACCEPTED,

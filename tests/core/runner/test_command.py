@@ -206,6 +206,7 @@ def test_an_architecture_is_one_segment_of_a_kernel_id(capsys: pytest.CaptureFix
 def test_a_name_that_is_not_valid_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(capsys, "--arch", "gfx928", "--name", "no spaces") == (
         "error: runner_name 'no spaces' is not valid\n"
+        "  expected: matches ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$\n"
         "hint: runner_name matches ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$\n"
     )
 
