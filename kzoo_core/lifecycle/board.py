@@ -1,14 +1,14 @@
 """The board: what readers see of the kernel repository's head, kept current.
 
-One thread reads git for everybody (a dulwich repository is not shared between threads); it has a
-repository object of its own, apart from the writer's. A snapshot is immutable and replaced whole.
+Two threads read git, each with a repository object of its own (one of dulwich is not shared between
+threads): one builds the index, which may take long, the other answers everybody's questions
+meanwhile. A snapshot is immutable and replaced whole.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from kzoo_core.contract.records import Desc, Scoreboard, TestCaseMeta
     from kzoo_core.ids import KernelId
     from kzoo_core.store.index import Index, IndexEntry
+    from kzoo_core.store.reader import StoreReader
     from kzoo_core.store.repository import KernelRepository
 
 log = structlog.get_logger()
 Result = TypeVar("Result")
 
-READ_TIMEOUT_S = 60.0
+BUILD_TIMEOUT_S = 3600.0
+"""A first build reads every kernel; 10,000 take about a minute."""
 DETAIL_CACHE = 256
 
 
@@ -86,19 +88,20 @@ class Board:
 
     def __init__(
         self,
-        repository: KernelRepository,
         *,
+        reader: StoreReader,
+        builder: StoreReader,
         index_path: Path,
         cache_path: Path,
         clock: Clock,
         poll_s: float = 0.5,
     ) -> None:
-        self._repository = repository
+        self._reader = reader
+        self._builder = builder
         self._index_path = index_path
-        self._builder = IndexBuilder(cache_path)
+        self._index = IndexBuilder(cache_path)
         self._clock = clock
         self._poll_s = poll_s
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="board")
         self._refreshing = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
         self._details: OrderedDict[tuple[str, str], KernelDetail] = OrderedDict()
@@ -111,13 +114,15 @@ class Board:
         self._watch = asyncio.create_task(self._watch_head(), name="board-watch")
 
     async def close(self) -> None:
-        """Stop watching, keep what was read for the next start, and give the repository back."""
+        """Stop watching, keep what was read for the next start, and give the repositories back."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
             self._watch = None
-        await self.read(self._put_away)
-        await asyncio.to_thread(self._reader.shutdown, wait=True)
+        self._index.stop()
+        await self._builder.run(lambda _: self._keep_cache(), timeout_s=BUILD_TIMEOUT_S)
+        await self._builder.close()
+        await self._reader.close()
 
     async def refresh(self) -> BoardSnapshot:
         """Return a snapshot of the head as it is now, built if it is not the one at hand.
@@ -125,18 +130,18 @@ class Board:
         Also writes index.json. Raises what reading git or writing the file raises.
         """
         async with self._refreshing:
-            head = await self.read(lambda repository: repository.head())
+            head = await self._builder.run(lambda repository: repository.head())
             if self.snapshot is not None and self.snapshot.revision == _revision(head):
                 return self.snapshot
-            snapshot = await self.read(lambda repository: self._build(repository, head))
+            snapshot = await self._builder.run(
+                lambda repository: self._build(repository, head), timeout_s=BUILD_TIMEOUT_S
+            )
             self.snapshot = snapshot
             return snapshot
 
     async def read(self, call: Callable[[KernelRepository], Result]) -> Result:
-        """Run ``call`` on the reading thread; raises ``TimeoutError`` when git does not answer."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(READ_TIMEOUT_S):
-            return await loop.run_in_executor(self._reader, call, self._repository)
+        """Run ``call`` on the thread that answers questions; see ``StoreReader.run``."""
+        return await self._reader.run(call)
 
     async def head_facts(self, kernel_id: KernelId) -> HeadFacts:
         """Return what the head says about ``kernel_id`` now."""
@@ -167,14 +172,14 @@ class Board:
         )
 
     def _build(self, repository: KernelRepository, head: CommitId | None) -> BoardSnapshot:
-        index = self._builder.build(repository, head)
+        index = self._index.build(repository, head)
         return self._publish(index)
 
     def _publish(self, index: Index) -> BoardSnapshot:
         data = index.to_bytes()
         durable.make_directory(self._index_path.parent)
         durable.write_file(self._index_path, data)
-        self._builder.save()
+        self._index.save()
         return BoardSnapshot(
             revision=index.revision,
             entries=index.entries,
@@ -183,12 +188,11 @@ class Board:
             built_at=self._clock.now(),
         )
 
-    def _put_away(self, repository: KernelRepository) -> None:
+    def _keep_cache(self) -> None:
         try:
-            self._builder.save(force=True)
+            self._index.save(force=True)
         except OSError:  # a cache alone: the next start reads git instead
             log.exception("board.cache_not_saved")
-        repository.close()
 
     async def _watch_head(self) -> None:
         while True:

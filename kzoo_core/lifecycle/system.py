@@ -19,6 +19,7 @@ from kzoo_core.lifecycle.settlement import Settlement
 from kzoo_core.queue.runners import RunnerRegistry
 from kzoo_core.queue.service import SubmissionQueue
 from kzoo_core.queue.settings import QueueSettings
+from kzoo_core.store.reader import StoreReader
 from kzoo_core.store.repository import KernelRepository
 from kzoo_core.store.sweep import make_ready
 from kzoo_core.store.writer import StoreWriter
@@ -65,13 +66,15 @@ class System:
         self.settings = settings
         self._clock = clock
         self._started = AsyncExitStack()
+        self._told: str | None = None
         self.repository = KernelRepository(settings.repository)
         durable.make_directory(settings.state)
         self.queue = SubmissionQueue(settings.state, settings.queue, clock, token_bytes=token_bytes)
         self.runners = RunnerRegistry(settings.queue, token_urlsafe)
         self.writer = StoreWriter(self.repository)
         self.board = Board(
-            KernelRepository(settings.repository),
+            reader=StoreReader(KernelRepository(settings.repository), "board-reader"),
+            builder=StoreReader(KernelRepository(settings.repository), "board-builder"),
             index_path=settings.index_path,
             cache_path=settings.state / "index-cache",
             clock=clock,
@@ -102,13 +105,22 @@ class System:
         self._started.push_async_callback(self.settlement.close)
 
     async def sweep(self) -> None:
-        """Do what time asks for: leases, bounds, forgotten runners, reports that nobody settles."""
+        """Do what time asks for: leases, forgotten runners, unsettled reports, a dirty worktree."""
         now = self._clock.now()
         await self.queue.sweep(now)
         self.runners.prune(now=now)
         self.settlement.resume()
+        self.writer.follow_again()
+        self._tell_worktree()
 
     async def close(self) -> None:
         """Stop in the reverse order: what was reported is settled or waits, no git step is cut."""
         self.queue.stop_waiting()
         await self._started.aclose()
+
+    def _tell_worktree(self) -> None:
+        """Log that a checkout's files stopped following, once for each reason."""
+        message = self.writer.worktree.message
+        if message is not None and message != self._told:
+            log.warning("worktree_dirty", message=message)
+        self._told = message

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING
 
 from kzoo_core.contract.package import check_committed
-from kzoo_core.errors import NotFound
+from kzoo_core.errors import NotFound, Retryable
 from kzoo_core.ids import KernelId
 from kzoo_core.store.entries import IndexEntry, entry_of_report
 from kzoo_core.store.folders import DiskFolder, GitFolder
@@ -61,7 +62,8 @@ class Index:
 class IndexBuilder:
     """Builds the index of one repository again and again, reading only what changed.
 
-    ``cache`` is a file that makes a restart cheap; it is never trusted. Belongs to one thread.
+    ``cache`` is a file that makes a restart cheap; it is never trusted. Belongs to one thread, but
+    for ``stop``.
     """
 
     def __init__(self, cache: Path | None = None) -> None:
@@ -70,7 +72,10 @@ class IndexBuilder:
         self._scanned: Scanned | None = None
 
     def build(self, repository: KernelRepository, commit: CommitId | None) -> Index:
-        """Return the index of ``commit`` (``None``: of an unborn branch); raises ``Broken``."""
+        """Return the index of ``commit`` (``None``: of an unborn branch).
+
+        Raises ``Broken``, and ``Retryable`` with code ``STOPPING`` once ``stop`` was called.
+        """
         if commit is None:
             return Index("", ())
         folder = GitFolder(repository, repository.root(commit))
@@ -78,10 +83,17 @@ class IndexBuilder:
         return Index(commit, _sorted(self._scanned))
 
     def save(self, *, force: bool = False) -> None:
-        """Write the cache, now and then or with ``force`` in any case; raises ``OSError``."""
-        if self._scanned is not None:
-            kernel_ids = [item.entry.kernel_id for item in self._scanned.listed]
-            self._cache.save(kernel_ids, force=force)
+        """Write the cache, now and then or with ``force`` in any case; raises ``OSError``.
+
+        What a first build had read when it was stopped is kept too: the next one goes on there.
+        """
+        listed = self._scanned.listed if self._scanned is not None else None
+        kernel_ids = None if listed is None else [item.entry.kernel_id for item in listed]
+        self._cache.save(kernel_ids, force=force)
+
+    def stop(self) -> None:
+        """End the build under way at the next kernel; from any thread."""
+        self._reader.stopped.set()
 
 
 def index_of(path: Path, limits: PackageLimits) -> Index:
@@ -119,11 +131,14 @@ class _Remembering:
 
     def __init__(self, cache: IndexCache) -> None:
         self._cache = cache
+        self.stopped = Event()
 
     def recall(self, path: str, key: bytes | None) -> Listed | None:
         return self._cache.get(path, key) if key is not None else None
 
     def read(self, path: str, folder: Folder, *, alone: bool) -> Listed:
+        if self.stopped.is_set():
+            raise Retryable("STOPPING", "the index is not built to its end: the server stops")
         listed = _listing(*folder.package(KernelId(path)))
         if alone and folder.key is not None:
             self._cache.put(path, folder.key, listed.line)

@@ -44,16 +44,17 @@ class IndexCache:
         self._lines[kernel_id] = (tree, line)
         self._unsaved += 1
 
-    def save(self, kernel_ids: Collection[str], *, force: bool = False) -> None:
-        """Write the lines of ``kernel_ids``, the rest is dropped; raises ``OSError``.
+    def save(self, kernel_ids: Collection[str] | None, *, force: bool = False) -> None:
+        """Write the lines of ``kernel_ids``, the rest is dropped; ``None`` keeps all of them.
 
-        Without ``force`` only when ``SAVE_AFTER`` lines have come since the last time.
+        Without ``force`` only when ``SAVE_AFTER`` lines have come since the last time. Raises
+        ``OSError``.
         """
         if self._path is None or not self._unsaved or (self._unsaved < SAVE_AFTER and not force):
             return
         self._lines = {
             kernel_id: self._lines[kernel_id]
-            for kernel_id in kernel_ids
+            for kernel_id in (self._lines if kernel_ids is None else kernel_ids)
             if kernel_id in self._lines
         }
         body = b"".join(

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kzoo_core.contract.records import RunFailure
-from kzoo_core.errors import Broken, Conflict
+from kzoo_core.errors import Broken, Conflict, Retryable
 from kzoo_core.queue.records import Outcome, State
+from kzoo_core.store import index as index_module
 from tests.packages import KERNEL_ID, output_bytes, valid_package
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kzoo_core.contract.records import Package
+    from kzoo_core.errors import Problem
     from kzoo_core.lifecycle.system import System
+    from kzoo_core.store.listing import Listed
     from tests.core.lifecycle.conftest import Bench
 
 
@@ -37,6 +42,13 @@ async def restarted(bench: Bench) -> System:
     await system.start()
     bench.system = system
     return system
+
+
+async def settled(bench: Bench) -> None:
+    """Wait until nobody is being settled, whatever came of it."""
+    async with asyncio.timeout(10):
+        while bench.system.settlement._known:
+            await asyncio.sleep(0.01)
 
 
 class LostPower(BaseException):
@@ -140,6 +152,78 @@ async def test_a_git_step_that_fails_for_a_moment_is_tried_again(
     assert tries == 2
 
 
+async def test_commits_whose_record_found_no_room_are_recorded_once_there_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+    tried = asyncio.Event()
+
+    async def finish(*_: object, **__: object) -> object:
+        tried.set()
+        raise Retryable("DISK_FULL", "the server's disk is full: nothing was changed")
+
+    with monkeypatch.context() as full:
+        full.setattr(bench.system.queue, "finish", finish)
+        await bench.report(claimed)
+        async with asyncio.timeout(10):
+            await tried.wait()
+        await settled(bench)
+    assert bench.system.queue.get(submission.uuid).state is State.REPORTED
+    assert len(commits(bench.directory)) == 2
+
+    await bench.system.sweep()
+    done = await bench.done(submission)
+    assert (done.outcome, done.reason) == (Outcome.ACCEPTED, None)
+    assert len(commits(bench.directory)) == 2
+
+
+async def test_a_disk_that_stays_full_beyond_the_tries_costs_no_result(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submission = await bench.submit()
+    claimed = await bench.claim()
+    tries = 0
+
+    async def accept(_: object) -> object:
+        nonlocal tries
+        tries += 1
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("kzoo_core.lifecycle.settlement.COMMIT_BACKOFF_S", (0.0, 0.0))
+    with monkeypatch.context() as full:
+        full.setattr(bench.system.writer, "accept", accept)
+        await bench.report(claimed)
+        await settled(bench)
+    assert tries == 3
+    assert bench.system.queue.get(submission.uuid).state is State.REPORTED
+
+    await bench.system.sweep()
+    assert (await bench.done(submission)).outcome is Outcome.ACCEPTED
+
+
+async def test_a_failure_that_cannot_be_recorded_stops_nobody_else(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await bench.submit()
+    claimed = await bench.claim()
+
+    async def accept(_: object) -> object:
+        raise Broken("SCOREBOARD_UNREADABLE", "the head's scoreboard is not valid")
+
+    async def finish(*_: object, **__: object) -> object:
+        raise Retryable("DISK_FULL", "the server's disk is full: nothing was changed")
+
+    with monkeypatch.context() as full:
+        full.setattr(bench.system.writer, "accept", accept)
+        full.setattr(bench.system.queue, "finish", finish)
+        await bench.report(claimed)
+        await settled(bench)
+    assert bench.system.queue.get(first.uuid).state is State.REPORTED
+    second = await bench.accepted(valid_package("gfx928/Norm/RMSNorm/fp32/second"))
+    assert second.outcome is Outcome.ACCEPTED
+
+
 async def test_a_commit_that_cannot_be_made_ends_as_failed_and_keeps_the_reason(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,3 +325,36 @@ async def test_a_sweep_takes_up_what_nobody_settles(
     await bench.system.sweep()
     assert (await bench.done(submission)).outcome is Outcome.ACCEPTED
     assert valid_package().kernel_id == KERNEL_ID
+
+
+async def test_a_system_closed_while_its_board_is_built_stops_at_the_next_kernel(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "three"):
+        await bench.accepted(valid_package(f"gfx928/Norm/RMSNorm/fp32/{name}"))
+    await bench.system.close()
+    (bench.directory / "state" / "index-cache").unlink()
+    loop = asyncio.get_running_loop()
+    reached, go_on = asyncio.Event(), threading.Event()
+    read = []
+    real = index_module._listing
+
+    def listing(package: Package, problems: list[Problem]) -> Listed:
+        read.append(package.kernel_id)
+        loop.call_soon_threadsafe(reached.set)
+        assert go_on.wait(10)
+        return real(package, problems)
+
+    monkeypatch.setattr(index_module, "_listing", listing)
+    bench.system = bench.reopened()
+    starting = asyncio.create_task(bench.system.start())
+    async with asyncio.timeout(10):
+        await reached.wait()
+        starting.cancel()
+        closing = asyncio.create_task(bench.system.close())
+        await asyncio.gather(starting, return_exceptions=True)
+        while not bench.system.board._index._reader.stopped.is_set():
+            await asyncio.sleep(0.001)
+        go_on.set()
+        await closing
+    assert len(read) == 1

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from kzoo_core.contract import schemas
 from kzoo_core.contract.layout import BENCHMARK_PATH, BUILD_PATH, DESC_PATH, SCOREBOARD_PATH
 from kzoo_core.contract.records import PackageFile
-from kzoo_core.errors import Broken, Conflict
+from kzoo_core.errors import Broken, Conflict, Retryable
 from kzoo_core.ids import KernelId
+from kzoo_core.store import index as index_module
 from kzoo_core.store.entries import entry_from_json
 from kzoo_core.store.index import Index, IndexBuilder, IndexEntry
 from kzoo_core.store.index_cache import SAVE_AFTER
@@ -26,7 +27,10 @@ from tests.core.store.samples import KERNEL, OTHER, accepted, git, metas, packag
 if TYPE_CHECKING:
     from dulwich.objects import ObjectID
 
+    from kzoo_core.contract.records import Package
+    from kzoo_core.errors import Problem
     from kzoo_core.ids import CommitId
+    from kzoo_core.store.listing import Listed
 
 
 def build(repository: KernelRepository, cache: Path | None = None) -> Index:
@@ -467,3 +471,38 @@ def commit_allowing_nothing(repository: KernelRepository, files: dict[str, bytes
             path.write_bytes(data)
     git(repository.path, "add", "-A")
     git(repository.path, "commit", "-q", "--allow-empty", "-m", "by hand")
+
+
+def test_a_build_that_is_stopped_ends_at_once_and_the_next_one_goes_on_from_there(
+    repository: KernelRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [KernelId(f"gfx928/Norm/RMSNorm/fp32/{name}") for name in ("one", "two", "three")]
+    seed(repository, *(package(kernel_id) for kernel_id in ids))
+    head = repository.head()
+    builder = IndexBuilder(tmp_path / "cache")
+    read: list[str] = []
+    real = index_module._listing
+
+    def listing(found: Package, problems: list[Problem]) -> Listed:
+        read.append(found.kernel_id)
+        builder.stop()
+        return real(found, problems)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index_module, "_listing", listing)
+        with pytest.raises(Retryable) as caught:
+            builder.build(repository, head)
+    assert caught.value.code == "STOPPING"
+    assert len(read) == 1
+    builder.save(force=True)
+
+    again: list[str] = []
+
+    def counting(found: Package, problems: list[Problem]) -> Listed:
+        again.append(found.kernel_id)
+        return real(found, problems)
+
+    monkeypatch.setattr(index_module, "_listing", counting)
+    index = IndexBuilder(tmp_path / "cache").build(repository, head)
+    assert len(index.entries) == 3
+    assert sorted([*read, *again]) == sorted(entry.kernel_id for entry in index.entries)
