@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 
 Settings = TypeVar("Settings")
 
+_KIND_WORDS: dict[object, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    Path: "a path",
+    str: "text",
+}
+
 
 def setting(
     default: Any,
@@ -127,7 +135,7 @@ def _convert(raw: object, wanted: object, at_least: float | None, name: str, whe
     except (TypeError, ValueError, KeyError) as error:
         raise BadInput(
             "CONFIG_ERROR",
-            f"{where}: {name} is {raw!r}, expected {getattr(kind, '__name__', kind)}",
+            f"{where}: {name} is {raw!r}, expected {_KIND_WORDS.get(kind, kind)}",
         ) from error
     if at_least is not None and isinstance(value, int | float) and value < at_least:
         raise BadInput("CONFIG_ERROR", f"{where}: {name} is {value}, expected at least {at_least}")

@@ -7,6 +7,7 @@ asyncio callers run it in the thread that owns the resource.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -39,12 +40,17 @@ def fsync_file(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make ``path`` and its missing parents, each durable in the directory above it."""
+    """Make ``path`` and its missing parents, each durable in the directory above it.
+
+    Raises ``OSError``; ``NotADirectoryError`` names the part of the path that is a file.
+    """
     missing = []
     step = path
     while not step.exists():
         missing.append(step)
         step = step.parent
+    if not step.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(step))
     for directory in reversed(missing):
         directory.mkdir(exist_ok=True)
         fsync_directory(directory.parent)

@@ -139,3 +139,16 @@ class Retryable(KzooError):
 
 class Broken(KzooError):
     """The product's own fault or its environment's: a person has to look."""
+
+
+def of_system(error: OSError) -> Broken:
+    """Return what the operating system refused, by the name of the file where it has one."""
+    where = f"{error.filename}: " if error.filename else ""
+    hint = None
+    if isinstance(error, PermissionError):
+        hint = "this user may not use it: name another path, or change who may"
+    elif isinstance(error, NotADirectoryError | FileExistsError):
+        hint = "a part of the path is no directory: name another path"
+    return Broken(
+        "IO_ERROR", f"{where}{error.strerror or str(error) or type(error).__name__}", hint=hint
+    )

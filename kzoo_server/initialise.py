@@ -11,6 +11,7 @@ from kzoo_core.ids import parse_kernel_id
 from kzoo_core.resources import examples_directory
 from kzoo_core.store.packages import add_packages
 from kzoo_core.store.repository import KernelRepository
+from kzoo_core.store.worktree import follow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,9 +44,12 @@ def initialise(path: Path, *, bare: bool, examples: bool, clock: Clock) -> str:
                 author=AUTHOR,
                 when=clock.now().replace(microsecond=0),
             )
+        files = follow(repository)  # a checkout without them would count as deleting them all
     kind = "bare repository" if bare else "checkout"
     lines = [f"made a {kind} at {path}"]
     lines += [f"  with {package.kernel_id}" for package in packages]
+    if files.message is not None:
+        lines.append(f"warning: {files.message}")
     lines += [
         "next:",
         f"  kzoo-server --repo {path}",

@@ -19,9 +19,9 @@ import platformdirs
 from kzoo_core import durable
 from kzoo_core.config import resolve, setting
 from kzoo_core.contract.limits import PackageLimits
-from kzoo_core.errors import KzooError
+from kzoo_core.errors import KzooError, of_system
 from kzoo_core.store.index import index_of
-from kzoo_core.usage import USAGE, CommandParser
+from kzoo_core.usage import USAGE, CommandParser, on_streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +64,11 @@ def build_parser() -> CommandParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
+    given = sys.argv[1:] if argv is None else argv
+    return on_streams(lambda: _main(given))
+
+
+def _main(argv: Sequence[str]) -> int:
     build_parser().parse_args(argv)
     try:
         settings = resolve(IndexerSettings, flags={}, environment=os.environ, file=None).settings
@@ -74,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KzooError as error:
         return _failed(error.lines())
     except OSError as error:
-        return _failed([f"error: cannot read or write {error.filename}: {error.strerror}"])
+        return _failed(of_system(error).lines())
     sys.stdout.write(f"{path}: {_counted(index)} of {settings.repo}\n")
     return WRITTEN
 

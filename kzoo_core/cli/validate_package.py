@@ -17,9 +17,9 @@ from kzoo_core.contract.limits import PackageLimits
 from kzoo_core.contract.package import check_directory
 from kzoo_core.contract.quoting import printable
 from kzoo_core.contract.submission import read_submission
-from kzoo_core.errors import BadInput, Broken, KzooError, NotFound, Problem
+from kzoo_core.errors import BadInput, Broken, KzooError, NotFound, Problem, of_system
 from kzoo_core.ids import KernelId, parse_kernel_id
-from kzoo_core.usage import USAGE, CommandParser
+from kzoo_core.usage import USAGE, CommandParser, on_streams
 from kzoo_core.version import __version__
 
 if TYPE_CHECKING:
@@ -47,14 +47,27 @@ def build_parser() -> CommandParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
+    given = sys.argv[1:] if argv is None else argv
+    return on_streams(lambda: _main(given))
+
+
+def _main(argv: Sequence[str]) -> int:
     arguments = build_parser().parse_args(argv)
-    return run(
-        arguments.path,
-        as_json=arguments.as_json,
-        kernel_id=arguments.kernel_id,
-        stdout=sys.stdout,
-        stderr=sys.stderr,
-    )
+    try:
+        code = run(
+            arguments.path,
+            as_json=arguments.as_json,
+            kernel_id=arguments.kernel_id,
+            stdout=sys.stdout,
+            stderr=sys.stderr,
+        )
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sys.stderr.writelines(f"{line}\n" for line in of_system(error).lines())
+        return USAGE
+    return code
 
 
 def run(path: Path, *, as_json: bool, kernel_id: str | None, stdout: TextIO, stderr: TextIO) -> int:

@@ -26,14 +26,14 @@ from kzoo_core import durable
 from kzoo_core.client.transport import Transport
 from kzoo_core.clock import SystemClock
 from kzoo_core.config import resolve
-from kzoo_core.errors import BadInput, KzooError
+from kzoo_core.errors import BadInput, KzooError, of_system
 from kzoo_core.ids import ClaimId, parse_runner_name
 from kzoo_core.runner.backends.local import LocalBackend
 from kzoo_core.runner.daemon import RunnerDaemon
 from kzoo_core.runner.logfmt import logger_to
 from kzoo_core.runner.records import EXIT_FAILED, Registration
 from kzoo_core.runner.settings import RunnerSettings
-from kzoo_core.usage import CommandParser
+from kzoo_core.usage import CommandParser, on_streams
 from kzoo_core.version import __version__
 
 if TYPE_CHECKING:
@@ -78,6 +78,11 @@ def build_parser() -> CommandParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    given = sys.argv[1:] if argv is None else argv
+    return on_streams(lambda: _main(given))
+
+
+def _main(argv: Sequence[str]) -> int:
     arguments = build_parser().parse_args(argv)
     flags = {name: getattr(arguments, name) for name in (*_FLAGS, "features", "once")}
     try:
@@ -88,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KzooError as error:
         _say(*error.lines())
     except OSError as error:
-        _say(f"error: this machine does not allow it: {error}")
+        _say(*of_system(error).lines())
     return EXIT_FAILED
 
 

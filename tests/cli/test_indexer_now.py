@@ -161,7 +161,10 @@ def test_an_index_that_cannot_be_written_is_named(
     monkeypatch.setenv("KERNEL_ZOO_INDEX_PATH", str(tmp_path / "file" / "index.json"))
 
     assert main([]) == 3
-    assert capsys.readouterr().err.startswith("error: cannot read or write ")
+    assert capsys.readouterr().err == (
+        f"error: {tmp_path / 'file'}: Not a directory\n"
+        "hint: a part of the path is no directory: name another path\n"
+    )
 
 
 def test_an_argument_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,11 +62,11 @@ def test_nothing_given_means_defaults_and_an_empty_file_says_nothing(tmp_path: P
     [
         ("prot: 1\n", "unknown setting 'prot'", "did you mean 'port'?"),
         ("zzzzzz: 1\n", "unknown setting 'zzzzzz'", "see 'config show'"),
-        ("port: many\n", "port is 'many', expected int", None),
-        ("port: 1.5\n", "port is 1.5, expected int", None),
-        ("port: true\n", "port is True, expected int", None),
+        ("port: many\n", "port is 'many', expected a whole number", None),
+        ("port: 1.5\n", "port is 1.5, expected a whole number", None),
+        ("port: true\n", "port is True, expected a whole number", None),
         ("lease_s: 0\n", "lease_s is 0.0, expected at least 1", None),
-        ("open: maybe\n", "open is 'maybe', expected bool", None),
+        ("open: maybe\n", "open is 'maybe', expected true or false", None),
         ("- port\n", "holds a list, not a mapping", "write one 'setting: value' a line"),
         ("port: [\n", "is not YAML", None),
     ],
@@ -90,7 +90,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_bad_variable_is_named() -> None:
-    with pytest.raises(BadInput, match="environment SAMPLE_PORT: port is 'x', expected int"):
+    with pytest.raises(BadInput, match="environment SAMPLE_PORT: port is 'x', expected a whole"):
         resolve(Sample, flags={}, environment={"SAMPLE_PORT": "x"}, file=None)
 
 

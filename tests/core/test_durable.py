@@ -68,6 +68,14 @@ def test_missing_directories_are_made_and_each_is_synced_in_its_parent(
     assert len(synced) == 2
 
 
+def test_a_directory_where_a_file_lies_is_refused_by_the_name_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", tmp_path / "file" / "state"):
+        with pytest.raises(NotADirectoryError) as refused:
+            durable.make_directory(path)
+        assert refused.value.filename == str(tmp_path / "file")
+
+
 def test_a_move_makes_both_directories_durable(tmp_path: Path, synced: list[str]) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kzoo_core.errors import BadInput, Conflict, Problem, Retryable, Severity
-from kzoo_core.usage import USAGE, CommandParser
+from kzoo_core.errors import BadInput, Conflict, Problem, Retryable, Severity, of_system
 
 DTYPE = Problem(
     code="bad_dtype",
@@ -79,10 +78,28 @@ def test_an_error_as_json_says_whether_the_same_call_may_go_through_later() -> N
     assert busy.as_json()["hint"] == "wait"
 
 
-def test_wrong_usage_of_any_command_exits_3(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = CommandParser(prog="kzoo-some")
-    parser.add_argument("--count", type=int)
-    with pytest.raises(SystemExit) as left:
-        parser.parse_args(["--coun", "1"])
-    assert left.value.code == USAGE
-    assert "error: unrecognized arguments: --coun 1" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (OSError(5, "Input/output error"), ["error: Input/output error"]),
+        (FileNotFoundError(2, "No such file", "a/b"), ["error: a/b: No such file"]),
+        (
+            PermissionError(13, "Permission denied", "a"),
+            [
+                "error: a: Permission denied",
+                "hint: this user may not use it: name another path, or change who may",
+            ],
+        ),
+        (
+            NotADirectoryError(20, "Not a directory", "a"),
+            [
+                "error: a: Not a directory",
+                "hint: a part of the path is no directory: name another path",
+            ],
+        ),
+    ],
+)
+def test_what_the_system_refuses_is_said_with_the_file_and_a_way_out(
+    error: OSError, lines: list[str]
+) -> None:
+    assert of_system(error).lines() == lines

@@ -148,7 +148,7 @@ def test_loopback_is_what_only_this_machine_reaches(host: str, *, loopback: bool
             {"wait_default_s": "90"},
             "wait_default_s is 90, expected at most wait_max_s, which is 60",
         ),
-        ({"lease_s": "soon"}, "flag --lease-s: lease_s is 'soon', expected float"),
+        ({"lease_s": "soon"}, "flag --lease-s: lease_s is 'soon', expected a number"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused(flags: dict[str, Any], message: str) -> None:

@@ -268,7 +268,10 @@ def test_a_state_directory_that_cannot_be_made_is_told(
 
     err = refused(capsys, "--arch", "gfx928", "--state", str(tmp_path / "file" / "state"))
 
-    assert err.startswith("error: this machine does not allow it: [Errno 20] Not a directory")
+    assert err == (
+        f"error: {tmp_path / 'file'}: Not a directory\n"
+        "hint: a part of the path is no directory: name another path\n"
+    )
 
 
 def test_an_unknown_setting_in_the_file_names_its_neighbour(
