@@ -1,1 +1,1 @@
-"""What a person at a terminal uses: the ``kzoo`` command."""
+"""The ``kzoo`` command: all that is typed and read in a terminal."""

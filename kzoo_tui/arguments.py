@@ -8,10 +8,12 @@ from kzoo_core.version import __version__
 from kzoo_tui.exit_codes import MEANINGS
 from kzoo_tui.parsing import (
     Parser,
+    kernel_id,
     positive_count,
     positive_seconds,
     submission_id,
     submitter_id,
+    text,
 )
 
 TYPE_CHECKING = False  # typing's own costs a quarter of start-up; checkers know the name
@@ -102,7 +104,9 @@ def _pack(parser: argparse.ArgumentParser) -> None:
 def _submit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a package directory or a .tar.gz")
     _add_kernel_id(parser)
-    parser.add_argument("--summary", metavar="TEXT", help="what is better now, for the history")
+    parser.add_argument(
+        "--summary", metavar="TEXT", type=text, help="what is better now, for the history"
+    )
     parser.add_argument(
         "--mode",
         choices=["ranked", "check"],
@@ -146,30 +150,43 @@ def _kernels(parser: argparse.ArgumentParser) -> None:
         "owner": "the owner of desc.yaml",
         "q": "words in the id, name or summary",
     }.items():
-        filters.add_argument(f"--{name}", metavar="TEXT", help=about)
-    filters.add_argument("--status", choices=["normal", "frozen", "deprecated"])
+        filters.add_argument(f"--{name}", metavar="TEXT", type=text, help=about)
+    filters.add_argument(
+        "--status", choices=["normal", "frozen", "deprecated"], help="status of desc.yaml"
+    )
     filters.add_argument(
         "--valid", choices=["true", "false"], help="only valid packages, or only broken ones"
     )
     parser.add_argument(
         "--sort",
         metavar="KEY",
+        type=text,
         help="kernel_id (default), name or updated_at; -KEY turns it round: --sort=-updated_at",
     )
     _add_limit(parser, "kernels")
 
 
 def _show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kernel_id", metavar="KERNEL_ID")
+    parser.add_argument("kernel_id", metavar="KERNEL_ID", type=kernel_id, help="the kernel")
     parser.add_argument(
         "--history", metavar="N", type=positive_count, help="also the last N accepted attempts"
     )
 
 
 def _runs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--status", choices=["queued", "running", "done"])
-    parser.add_argument("--submitter", dest="of_submitter", metavar="ID", type=submitter_id)
-    parser.add_argument("--kernel-id", metavar="ID")
+    parser.add_argument(
+        "--status", choices=["queued", "running", "done"], help="only those in this state"
+    )
+    parser.add_argument(
+        "--submitter",
+        dest="of_submitter",
+        metavar="ID",
+        type=submitter_id,
+        help="only those of this submitter",
+    )
+    parser.add_argument(
+        "--kernel-id", metavar="ID", type=kernel_id, help="only those for this kernel"
+    )
     _add_limit(parser, "submissions")
 
 

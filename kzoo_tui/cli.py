@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from kzoo_core.usage import on_streams
 from kzoo_tui.arguments import build_parser
-from kzoo_tui.exit_codes import ExitCode
 from kzoo_tui.parsing import Mistake
 
 TYPE_CHECKING = False  # typing's own costs a quarter of start-up; checkers know the name
@@ -22,23 +22,21 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``kzoo`` on this process's streams and return its exit code."""
-    argv = sys.argv[1:] if argv is None else argv
-    try:
-        code = _main(argv)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # What is still buffered has no reader: without this the interpreter complains at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.PIPE_CLOSED
-    return code
+    given = sys.argv[1:] if argv is None else argv
+    return on_streams(lambda: _main(given))
 
 
 def parse(argv: Sequence[str]) -> Namespace | Mistake:
     """Return the arguments, or what is wrong with them; ``SystemExit`` after a help text."""
     try:
-        return build_parser().parse(argv)
+        arguments = build_parser().parse(argv)
     except Mistake as mistake:
         return mistake
+    if getattr(arguments, "timeout", None) is not None and not arguments.wait:
+        return Mistake(
+            "--timeout says how long --wait waits, and --wait is not given", "add --wait"
+        )
+    return arguments
 
 
 def _main(argv: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ import importlib
 import traceback
 from typing import TYPE_CHECKING, Protocol, cast
 
-from kzoo_core.errors import BadInput, Broken, Conflict, KzooError, TooLarge
+from kzoo_core.errors import BadInput, Broken, Conflict, KzooError, TooLarge, of_system
 from kzoo_tui.arguments import build_parser
 from kzoo_tui.exit_codes import ExitCode
 from kzoo_tui.parsing import Mistake
@@ -46,7 +46,7 @@ def _execute(parsed: Namespace | Mistake, argv: Sequence[str], context: Context)
     except BrokenPipeError:
         raise
     except OSError as error:
-        code, shown, raised = ExitCode.UNUSABLE, _of_system(error), error
+        code, shown, raised = ExitCode.UNUSABLE, of_system(error), error
     except Exception as error:  # noqa: BLE001  (the last edge: a bug is said, not spilled)
         code, shown, raised = ExitCode.FAILED, _of_bug(error), error
     if "--debug" in argv:
@@ -60,6 +60,8 @@ def _execute(parsed: Namespace | Mistake, argv: Sequence[str], context: Context)
 def _run(parsed: Namespace | Mistake, context: Context) -> int:
     if isinstance(parsed, Mistake):
         raise BadInput("USAGE", parsed.message, hint=parsed.hint)
+    if parsed.command is None and parsed.json:
+        raise BadInput("USAGE", "no command is named", hint="see 'kzoo --help'")
     if parsed.command is None:
         context.say(safe_text(build_parser().format_help()))
         return ExitCode.UNUSABLE
@@ -76,11 +78,6 @@ def code_of(error: KzooError) -> ExitCode:
     if isinstance(error, BadInput) and (error.code == "VALIDATION_ERROR" or error.status == 422):
         return ExitCode.INVALID
     return ExitCode.UNUSABLE
-
-
-def _of_system(error: OSError) -> KzooError:
-    where = f"{error.filename}: " if error.filename else ""
-    return Broken("IO_ERROR", f"{where}{error.strerror or error}")
 
 
 def _of_bug(error: Exception) -> KzooError:

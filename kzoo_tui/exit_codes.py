@@ -24,8 +24,6 @@ class ExitCode(IntEnum):
     """Lost, failed or cancelled: no verdict on the package. Also a fault of this program."""
     INTERRUPTED = 130
     """Ctrl-C, as shells count it (128 + SIGINT)."""
-    PIPE_CLOSED = 141
-    """The reader of stdout went away, as shells count it (128 + SIGPIPE)."""
 
 
 MEANINGS: Mapping[ExitCode, str] = {

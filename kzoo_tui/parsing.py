@@ -44,6 +44,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print; it knows the command whose help answers it."""
+        if message.endswith("expected one argument"):
+            hint = f"a value that begins with '-' is tied on with '=', see '{self.prog} --help'"
+            raise Mistake(message, hint)
         raise Mistake(message, f"see '{self.prog} --help'")
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
@@ -92,6 +95,13 @@ def submission_id(text: str) -> str:
     return _typed(parse_submission_id, text)
 
 
+def kernel_id(text: str) -> str:
+    """Return the name of a kernel that is asked for."""
+    from kzoo_core.ids import parse_kernel_id  # noqa: PLC0415  (start-up time)
+
+    return _typed(parse_kernel_id, text)
+
+
 def submitter_id(text: str) -> str:
     """Return a submitter's identity."""
     from kzoo_core.ids import parse_submitter_id  # noqa: PLC0415  (start-up time)
@@ -105,8 +115,18 @@ def _typed(parse: Callable[[str], str], text: str) -> str:
     try:
         return parse(text)
     except KzooError as error:
-        rule = f" ({error.hint})" if error.hint else ""
+        rules = [error.hint, *(f"expected {problem.expected}" for problem in error.details)]
+        rule = next((f" ({rule})" for rule in rules if rule), "")
         raise argparse.ArgumentTypeError(error.message + rule) from error
+
+
+def text(text: str) -> str:
+    """Return words that can be sent: bytes that are no UTF-8 reach us as lone surrogates."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no UTF-8 text") from error
+    return text
 
 
 def positive_seconds(text: str) -> float:

@@ -33,6 +33,9 @@ def run(arguments: Namespace, context: Context) -> int:
     else:
         call(arguments, context, lambda client: reader.read(client, arguments.attempt))
     stream.end()
+    if not arguments.follow and reader.last is not None and reader.last.attempt is None:
+        where = f"'kzoo status {uuid}' says where it is"
+        context.say(safe_line(f"no runner has begun with it, so there is no log: {where}"))
     if arguments.json:
         text = collected.decode("utf-8", "replace")
         last = reader.last

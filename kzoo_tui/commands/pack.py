@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kzoo_core import durable
+from kzoo_core.cli.validate_package import ARCHIVE_SUFFIX
 from kzoo_core.contract.digest import package_sha256
+from kzoo_core.errors import BadInput
 from kzoo_tui.exit_codes import ExitCode
 from kzoo_tui.output_file import output_path
 from kzoo_tui.packing import pack_directory, say_what_was_packed
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
 def run(arguments: Namespace, context: Context) -> int:
     """Check a directory, write its archive whole or not at all, and print where it is."""
     output = output_path(arguments.output)
+    if not output.name.endswith(ARCHIVE_SUFFIX):
+        raise BadInput(
+            "USAGE",
+            f"the archive would be called {output.name}: expected a name that ends in "
+            f"{ARCHIVE_SUFFIX}",
+            hint=f"write -o {arguments.output.removesuffix('.tgz')}{ARCHIVE_SUFFIX}",
+        )
     packed = pack_directory(Path(arguments.path), arguments.kernel_id, check=not arguments.no_check)
     durable.write_file(output, packed.archive)
     files = packed.package.files if packed.package is not None else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kzoo_core.ids import parse_kernel_id
+from kzoo_core.ids import KernelId
 from kzoo_tui.connection import call
 from kzoo_tui.exit_codes import ExitCode
 from kzoo_tui.rendering.kernels import history_table, kernel_lines
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Namespace, context: Context) -> int:
     """Print the kernel; with ``--history N`` also its newest accepted attempts."""
-    kernel_id = parse_kernel_id(arguments.kernel_id)
+    kernel_id = KernelId(arguments.kernel_id)
 
     async def ask(client: KzooClient) -> tuple[KernelView, HistoryPage | None]:
         view = await client.kernel(kernel_id)

@@ -1,4 +1,4 @@
-"""Plain tables: columns as wide as their widest cell, cut at the terminal's edge."""
+"""Plain tables: columns as wide as their widest cell, folded at the terminal's edge."""
 
 from __future__ import annotations
 
@@ -43,19 +43,35 @@ def table(
 ) -> list[SafeText]:
     """Return the lines of a table; every row has a cell for each header, each one safe line.
 
-    With a ``width`` the last column is cut to what is left of it. Where next to nothing is left the
-    lines stay whole and the terminal wraps them: an id that is cut is of no use.
+    With a ``width``, rows that do not fit are folded between the same two columns and go on
+    indented; only the last column is ever cut, for an id that is cut is of no use.
     """
     cells = [[safe_line(cell) for cell in row] for row in (headers, *rows)]
-    widths = [max(display_width(cell) for cell in column) for column in zip(*cells, strict=True)]
-    before_last = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
-    cuts = width is not None and width - before_last >= _LEAST_LAST_COLUMN
+    sizes = [max(display_width(cell) for cell in column) for column in zip(*cells, strict=True)]
+    parts = _fold(sizes, width)
     lines = []
     for row in cells:
-        padded = GAP.join(
-            cell + " " * (size - display_width(cell))
-            for cell, size in zip(row, widths, strict=True)
-        )
-        line = SafeText(padded.rstrip())
-        lines.append(cut(line, width) if width is not None and cuts else line)
+        folded = [_line(row[part], sizes[part], indent=part.start > 0) for part in parts]
+        if width is not None:
+            folded[-1] = cut(folded[-1], max(width, _LEAST_LAST_COLUMN))
+        lines += folded
     return lines
+
+
+def _fold(sizes: Sequence[int], width: int | None) -> list[slice]:
+    """Return which columns share a line: as many as fit, the last one if a little of it does."""
+    parts, start, used = [], 0, 0
+    for column, size in enumerate(sizes):
+        least = min(size, _LEAST_LAST_COLUMN) if column == len(sizes) - 1 else size
+        if width is not None and column > start and used + least > width:
+            parts.append(slice(start, column))
+            start, used = column, len(GAP)
+        used += size + len(GAP)
+    return [*parts, slice(start, len(sizes))]
+
+
+def _line(cells: Sequence[SafeText], sizes: Sequence[int], *, indent: bool) -> SafeText:
+    padded = GAP.join(
+        cell + " " * (size - display_width(cell)) for cell, size in zip(cells, sizes, strict=True)
+    )
+    return SafeText((GAP if indent else "") + padded.rstrip())

@@ -63,6 +63,28 @@ def test_no_arguments_print_the_help_on_stderr_and_exit_3() -> None:
         (["status", UUID, "--timeout=nan"], "'nan' is no number of seconds over zero", "see"),
         (["status", UUID, "--timeout=x"], "'x' is no number of seconds over zero", "see"),
         (["--as", "a b", "guide"], "submitter_id 'a b' is not valid", "see 'kzoo --help'"),
+        (
+            ["status", UUID, "--timeout", "5"],
+            "--timeout says how long --wait waits, and --wait is not given",
+            "add --wait",
+        ),
+        (
+            ["kernels", "--sort", "-name"],
+            "argument --sort: expected one argument",
+            "a value that begins with '-' is tied on with '=', see 'kzoo kernels --help'",
+        ),
+        (
+            ["show", "no id"],
+            "segment 'no id' (expected segments that match ^[A-Za-z0-9._-]+$)",
+            "see 'kzoo show --help'",
+        ),
+        (
+            ["submit", "x", "--summary", "\udcff"],
+            "argument --summary: '\\udcff' is no UTF-8",
+            "see",
+        ),
+        (["kernels", "--q", "\udcff"], "argument --q: '\\udcff' is no UTF-8 text", "see"),
+        (["runs", "--kernel-id", "../x"], "kernel_id '../x' is not valid", "see 'kzoo runs"),
         (["kernels", "--serv", "x"], "kzoo kernels does not take '--serv x'", "--server?"),
     ],
 )
@@ -76,6 +98,15 @@ def test_a_mistaken_command_line_exits_3_and_says_what_was_meant(
     assert error in first
     assert second.startswith("hint: ")
     assert hint in second
+
+
+def test_no_arguments_but_json_are_an_envelope_on_stdout() -> None:
+    ended = Console().run("--json")
+    assert ended.code == 3
+    assert (ended.json()["error"]["code"], ended.err) == (
+        "USAGE",
+        "error: no command is named\nhint: see 'kzoo --help'\n",
+    )
 
 
 def test_with_json_a_mistake_is_an_envelope_on_stdout_and_text_on_stderr() -> None:
@@ -230,7 +261,11 @@ def test_a_bug_is_said_as_a_bug_and_is_no_rejection(monkeypatch: pytest.MonkeyPa
 
 def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = ending(monkeypatch, PermissionError(13, "Permission denied", "/x/y"))
-    assert (ended.code, ended.err) == (3, "error: /x/y: Permission denied\n")
+    assert ended.code == 3
+    assert ended.err == (
+        "error: /x/y: Permission denied\n"
+        "hint: this user may not use it: name another path, or change who may\n"
+    )
 
 
 def test_ctrl_c_exits_130_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

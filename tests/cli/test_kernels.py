@@ -178,6 +178,6 @@ async def test_show_of_an_unknown_kernel_exits_3(script: Script, console: Consol
 
 async def test_show_of_what_is_no_kernel_id_asks_nobody(script: Script, console: Console) -> None:
     ended = await run(console, "show", "../x")
-    assert ended.code == 2
-    assert ended.err.startswith("error: kernel_id '../x' is not valid: segment '..'\n")
+    assert ended.code == 3
+    assert "argument KERNEL_ID: kernel_id '../x' is not valid: segment '..' (" in ended.err
     assert script.calls == []

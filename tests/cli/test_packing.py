@@ -107,6 +107,20 @@ def test_validate_of_nothing_exits_3(tmp_path: Path) -> None:
     assert ended.err.startswith(f"error: there is no {tmp_path}/none.tar.gz")
 
 
+@pytest.mark.parametrize("name", ["a.zip", "a.tgz", "a"])
+def test_pack_refuses_a_name_that_no_server_and_no_validation_would_take(
+    package: Path, tmp_path: Path, name: str
+) -> None:
+    output = tmp_path / name
+    ended = Console().run("pack", str(package), "-o", str(output))
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err == (
+        f"error: the archive would be called {name}: expected a name that ends in .tar.gz\n"
+        f"hint: write -o {tmp_path / name.removesuffix('.tgz')}.tar.gz\n"
+    )
+    assert not output.exists()
+
+
 def test_pack_writes_an_archive_that_validates_and_says_what_it_left_out(
     package: Path, tmp_path: Path
 ) -> None:

@@ -30,8 +30,26 @@ def test_the_last_column_is_cut_at_the_edge_of_the_terminal_and_says_so() -> Non
     assert table(["ID", "TEXT"], rows, width=13) == ["ID  TEXT", "a   much too…", "b   fits"]
 
 
-def test_a_table_stays_whole_where_its_last_column_has_no_room() -> None:
-    assert table(["ID", "TEXT"], [["a", "much too long"]], width=8)[1] == "a   much too long"
+def test_rows_that_do_not_fit_are_folded_between_columns_and_lose_nothing_but_the_end() -> None:
+    rows = [["kernel/one", "normal", "alice", "first try of many"], ["k", "frozen", "bob", "-"]]
+    assert table(["KERNEL", "STATUS", "WHO", "WHY"], rows, width=20) == [
+        "KERNEL      STATUS",
+        "  WHO    WHY",
+        "kernel/one  normal",
+        "  alice  first try …",
+        "k           frozen",
+        "  bob    -",
+    ]
+
+
+def test_a_column_that_is_wider_than_the_terminal_has_its_own_line_and_stays_whole() -> None:
+    rows = [["a-very-long-identity", "b", "c"]]
+    assert table(["ID", "X", "Y"], rows, width=10) == [
+        "ID",
+        "  X  Y",
+        "a-very-long-identity",
+        "  b  c",
+    ]
 
 
 def test_a_cell_cannot_make_a_line_or_a_column() -> None:

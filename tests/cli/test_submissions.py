@@ -294,7 +294,7 @@ async def test_runs_as_json_is_one_page(script: Script, console: Console) -> Non
 # ---------------------------------------------------------------------------------------- logs
 
 
-def log(data: bytes, start: int, *, complete: bool = False, attempt: int = 1) -> Handler:
+def log(data: bytes, start: int, *, complete: bool = False, attempt: int | None = 1) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         assert request.query["from"] == str(start)
         return web.Response(
@@ -303,7 +303,7 @@ def log(data: bytes, start: int, *, complete: bool = False, attempt: int = 1) ->
             headers={
                 "X-Next-Offset": str(start + len(data)),
                 "X-Log-Complete": str(complete).lower(),
-                "X-Attempt": str(attempt),
+                **({} if attempt is None else {"X-Attempt": str(attempt)}),
             },
         )
 
@@ -314,6 +314,18 @@ async def test_logs_prints_what_there_is_byte_for_byte(script: Script, console: 
     script.then(log(b"\x1b[31mred\xff\n", 0), log(b"half", 10), log(b"", 14))
     ended = await run(console, "logs", UUID)
     assert (ended.code, ended.raw) == (0, b"\x1b[31mred\xff\nhalf")
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+async def test_logs_of_what_no_runner_has_begun_says_so(
+    script: Script, console: Console, more: list[str]
+) -> None:
+    script.then(log(b"", 0, attempt=None))
+    ended = await run(console, "logs", UUID, *more)
+    assert (ended.code, ended.raw == b"") == (0, more == [])
+    assert ended.err == (
+        f"no runner has begun with it, so there is no log: 'kzoo status {UUID}' says where it is\n"
+    )
 
 
 async def test_logs_on_a_terminal_shows_safe_lines_wherever_the_parts_are_cut(
