@@ -1,7 +1,7 @@
 """Held requests: long polls that end when their time is up, their client left or the server stops.
 
-Without this a stopping server waits for its slowest poll (aiohttp with held requests took about a
-minute to stop), and a claim could be handed to a runner that hung up long ago.
+Without this a stopping server waits for its slowest poll (a minute, as measured with aiohttp and a
+few polls held), and a claim could be handed to a runner that hung up long ago.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 Result = TypeVar("Result")
+
+
+def has_left(request: web.BaseRequest) -> bool:
+    """Whether the client closed the connection, so that no answer can reach it."""
+    transport = request.transport
+    return transport is None or transport.is_closing()
 
 
 class HeldRequests:
@@ -51,8 +57,7 @@ class HeldRequests:
     def end_gone(self) -> None:
         """End those whose client has closed the connection; called on a timer."""
         for scope, request in list(self._held.items()):
-            transport = request.transport
-            if transport is None or transport.is_closing():
+            if has_left(request):
                 self._end(scope)
 
     def end_all(self) -> None:

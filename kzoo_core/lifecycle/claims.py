@@ -16,6 +16,8 @@ from kzoo_core.queue.records import Reason
 from kzoo_core.store.scoreboard import SCHEMA_VERSION, projection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kzoo_core.contract.limits import PackageLimits
     from kzoo_core.ids import ClaimId, KernelId, SubmissionId
     from kzoo_core.lifecycle.board import Board
@@ -34,11 +36,20 @@ class Claims:
         self._limits = limits
 
     async def claim(
-        self, runner: Runner, claim_id: ClaimId, *, wait_s: float, only: SubmissionId | None = None
+        self,
+        runner: Runner,
+        claim_id: ClaimId,
+        *,
+        wait_s: float,
+        only: SubmissionId | None = None,
+        present: Callable[[], bool] = lambda: True,
     ) -> Claimed | None:
-        """Return the next submission that ``runner`` may run, waiting up to ``wait_s``."""
+        """Return the next submission that ``runner`` may run, waiting up to ``wait_s``.
+
+        A runner that is no longer ``present`` when its turn comes gets none.
+        """
         return await self._queue.claim(
-            runner, claim_id, wait_s=wait_s, only=only, freeze=self._freeze
+            runner, claim_id, wait_s=wait_s, only=only, freeze=self._freeze, present=present
         )
 
     async def _freeze(self, submission: Submission, archive: bytes) -> Frozen | Refused:

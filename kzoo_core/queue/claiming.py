@@ -57,13 +57,15 @@ class Claiming(QueueCore):
         wait_s: float,
         freeze: Freeze,
         only: SubmissionId | None = None,
+        present: Callable[[], bool] = lambda: True,
     ) -> Claimed | None:
         """Give the runner its next attempt, durably, waiting up to ``wait_s`` for one.
 
-        ``only`` asks for one submission and no other. ``None``: nothing for this runner, or
-        ``only`` is over. The same ``claim_id`` returns the same attempt and token for as long as
-        the attempt is open, also after a restart. An answer that never arrives, or a caller that is
-        cancelled once the attempt is made, leaves a claim that nobody confirms: it expires.
+        ``only`` asks for one submission and no other; ``present`` says whether the runner is still
+        there to hear the answer. ``None``: nothing for this runner, ``only`` is over, or it left.
+        The same ``claim_id`` returns the same attempt and token for as long as the attempt is open,
+        also after a restart. An answer that never arrives, or a caller that is cancelled once the
+        attempt is made, leaves a claim that nobody confirms: it expires.
 
         While ``freeze`` works its submission is reserved. What it raises is handed on, and the
         submission waits again. Raises also ``NotFound`` or ``Gone`` for ``only``, ``Retryable``
@@ -80,7 +82,10 @@ class Claiming(QueueCore):
             again = self._ledger.book.claimed(runner.runner_id, claim_id)
             if again is not None:
                 return self._claimed(again)
-            return await self._claim(runner, claim_id, end=end, freeze=freeze, only=only)
+            wanted = Wanted(runner.capability, only)
+            return await self._claim(
+                runner, claim_id, wanted, end=end, freeze=freeze, present=present
+            )
         finally:
             gate.release()
 
@@ -88,18 +93,21 @@ class Claiming(QueueCore):
         self,
         runner: Runner,
         claim_id: ClaimId,
+        wanted: Wanted,
         *,
         end: float,
         freeze: Freeze,
-        only: SubmissionId | None,
+        present: Callable[[], bool],
     ) -> Claimed | None:
-        wanted = Wanted(runner.capability, only)
+        only = wanted.only
         while only is None or self._ledger.get(only).state is not State.DONE:
             left_s = end - asyncio.get_running_loop().time()
             uuid = await self._ledger.claimants.next(wanted, left_s)
             if uuid is None:
                 return None
             try:
+                if not present():
+                    return None
                 claimed = await self._make_attempt(uuid, runner, claim_id, freeze)
             finally:
                 self._ledger.claimants.give_back(uuid)

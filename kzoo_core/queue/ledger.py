@@ -87,7 +87,9 @@ class Ledger:
                 hint="what was accepted is in the kernel's history",
             )
         raise NotFound(
-            "SUBMISSION_NOT_FOUND", f"there is no submission {uuid}", hint="check the uuid"
+            "SUBMISSION_NOT_FOUND",
+            f"there is no submission {uuid}",
+            hint="check the uuid: kzoo runs, or GET /api/submissions, lists them",
         )
 
     async def add(self, make: Callable[[], Submission], package: bytes) -> Submission:

@@ -232,6 +232,22 @@ async def test_a_caller_that_goes_away_while_it_waits_takes_nothing_along(
     assert await harness.claim(OTHER) is not None
 
 
+async def test_a_runner_that_is_not_there_when_its_turn_comes_leaves_it_to_the_next(
+    harness: Harness,
+) -> None:
+    gone = asyncio.create_task(
+        harness.queue.claim(NODE, ClaimId("gone"), wait_s=60, freeze=freeze, present=lambda: False)
+    )
+    await settle()
+    waiting = claiming(harness, claim_id="waiting", by=OTHER)
+    await settle()
+    made = await harness.submitted()
+    assert await gone is None
+    claim = await waiting
+    assert claim is not None
+    assert (claim.submission.uuid, claim.attempt.number) == (made.uuid, 1)
+
+
 async def test_a_caller_that_goes_away_during_the_freeze_takes_nothing_along(
     harness: Harness,
 ) -> None:

@@ -36,7 +36,7 @@ async def test_a_submission_that_never_was_is_not_found(harness: Harness) -> Non
         harness.queue.get(uuid_of(1))
     assert caught.value.code == "SUBMISSION_NOT_FOUND"
     assert caught.value.message == f"there is no submission {uuid_of(1)}"
-    assert caught.value.hint == "check the uuid"
+    assert caught.value.hint == "check the uuid: kzoo runs, or GET /api/submissions, lists them"
 
 
 async def test_a_submission_that_was_evicted_is_gone(tmp_path: Path) -> None:
