@@ -11,7 +11,13 @@ from kzoo_core.contract.digest import package_sha256
 from kzoo_core.contract.metas import NOT_STATIC
 from kzoo_core.contract.submission import read_submission
 from kzoo_core.errors import BadInput, Conflict, Problem, Severity
-from kzoo_core.ids import KernelId, Sha256, parse_kernel_id, parse_submitter_id
+from kzoo_core.ids import (
+    KernelId,
+    Sha256,
+    kernel_id_problem,
+    parse_kernel_id,
+    parse_submitter_id,
+)
 from kzoo_core.queue.exchange import NewSubmission
 from kzoo_core.queue.records import Mode
 
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kzoo_core.contract.limits import PackageLimits
-    from kzoo_core.contract.records import Desc
+    from kzoo_core.contract.records import Desc, PackageReport
     from kzoo_core.lifecycle.board import Board, HeadFacts
     from kzoo_core.queue.records import Submission
     from kzoo_core.queue.service import SubmissionQueue
@@ -57,6 +63,16 @@ class Admission:
         self._board = board
         self._limits = limits
 
+    async def package_problems(self, kernel_id: str, archive: Path) -> tuple[Problem, ...]:
+        """Return what is wrong with a package whose form is refused anyway.
+
+        A ``kernel_id`` that is none does not count: the archive's own then says where it belongs.
+        """
+        known = KernelId(kernel_id) if kernel_id_problem(kernel_id) is None else None
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            report = await asyncio.to_thread(_problems_of, archive, known, self._limits)
+        return report.problems
+
     async def submit(self, form: SubmissionForm, archive: Path) -> Submission:
         """Admit the package in the file ``archive``; the answer is durable.
 
@@ -85,6 +101,11 @@ class Admission:
             ),
             idempotency_key=form.idempotency_key,
         )
+
+
+def _problems_of(path: Path, kernel_id: KernelId | None, limits: PackageLimits) -> PackageReport:
+    with path.open("rb") as stream:
+        return read_submission(stream, limits, kernel_id=kernel_id)[1]
 
 
 def check_archive(path: Path, kernel_id: KernelId, limits: PackageLimits) -> CheckedPackage:

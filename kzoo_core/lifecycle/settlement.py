@@ -24,7 +24,7 @@ from kzoo_core.contract.verdict import (
     VerdictReason,
     judge,
 )
-from kzoo_core.errors import Broken, Conflict, Retryable
+from kzoo_core.errors import Broken, KzooError, Retryable
 from kzoo_core.queue.records import Mode, Outcome, Reason, State
 from kzoo_core.store.accept import (
     AcceptRequest,
@@ -191,6 +191,9 @@ class Settlement:
                 await self._queue.finish(due.uuid, Outcome.ACCEPTED)
             else:
                 await self._commit(submission, judged, recovered=due.recovered)
+        except (OSError, Retryable) as error:
+            # Disk or git, not the submission: the report is durable, a sweep takes it up again.
+            log.warning("settlement.postponed", uuid=due.uuid, error=str(error))
         except Exception as error:  # one submission's trouble must not stop the others
             log.exception("settlement.failed", uuid=due.uuid)
             await self._fail(due.uuid, error)
@@ -274,7 +277,7 @@ class Settlement:
         reason = Reason(code="commit_failed", message=f"{type(error).__name__}: {error}")
         try:
             await self._queue.finish(uuid, Outcome.FAILED, reason=reason)
-        except (Conflict, Broken, OSError):
+        except (KzooError, OSError):
             log.exception("settlement.cannot_record_failure", uuid=uuid)
 
     async def _judge(self, submission: Submission, report: RunReport) -> _Judged:

@@ -15,6 +15,7 @@ from kzoo_core.contract.limits import PackageLimits
 from kzoo_core.lifecycle.admission import Admission
 from kzoo_core.lifecycle.board import Board
 from kzoo_core.lifecycle.claims import Claims
+from kzoo_core.lifecycle.past import PastAccepts
 from kzoo_core.lifecycle.settlement import Settlement
 from kzoo_core.queue.runners import RunnerRegistry
 from kzoo_core.queue.service import SubmissionQueue
@@ -80,6 +81,7 @@ class System:
             clock=clock,
             poll_s=settings.board_poll_s,
         )
+        self.past = PastAccepts(self.board)
         self.admission = Admission(self.queue, self.board, settings.limits)
         self.claims = Claims(self.queue, self.board, settings.limits)
         self.settlement = Settlement(self.queue, self.board, self.writer, settings.limits, clock)

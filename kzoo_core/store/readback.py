@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kzoo_core.contract.layout import BENCHMARK_PATH, SCOREBOARD_PATH
+from kzoo_core.ids import CommitId
 from kzoo_core.store.messages import Trailers, parse_trailers
+from kzoo_core.store.objects import object_id
 from kzoo_core.store.scoreboard import records_between
-from kzoo_core.store.walk import committed_at, message_of, parent_of, tree_of
+from kzoo_core.store.walk import committed_at, first_parents, message_of, parent_of, tree_of
 
 if TYPE_CHECKING:
     from dulwich.objects import ObjectID
 
     from kzoo_core.contract.records import Record, Scoreboard, TestCaseMeta
-    from kzoo_core.ids import CommitId, KernelId
+    from kzoo_core.ids import KernelId, SubmissionId
     from kzoo_core.store.repository import KernelRepository
 
 
@@ -67,6 +70,23 @@ def read_accept(repository: KernelRepository, raw: bytes) -> PastAccept | None:
         records=records_between(old_board, board, metas, old_metas, trailers.source_commit),
         parent=parent,
     )
+
+
+def find_past(
+    repository: KernelRepository, submission_id: SubmissionId, *, newest: int
+) -> tuple[CommitId, PastAccept] | None:
+    """Return the R of a submission and what it says, if it is among the ``newest`` commits.
+
+    Raises ``Broken``.
+    """
+    head = repository.head()
+    mark = f"\nSubmission-Id: {submission_id}\n".encode()
+    commits = first_parents(repository.objects, object_id(head) if head else None)
+    for sha, raw in islice(commits, newest):
+        past = read_accept(repository, raw) if mark in raw else None
+        if past is not None and past.trailers.submission_id == submission_id:
+            return CommitId(sha.decode("ascii")), past
+    return None
 
 
 def _metas(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from kzoo_core.contract.archive import read_archive, write_archive
 from kzoo_core.contract.limits import PackageLimits
@@ -20,6 +21,7 @@ from kzoo_core.ids import KernelId
 from kzoo_core.lifecycle.admission import SubmissionForm
 from kzoo_core.queue.records import AttemptEnd, Outcome, State
 from kzoo_core.store.packages import add_packages
+from kzoo_core.store.worktree import WorktreeState, WorktreeStatus
 from tests.packages import CASES, KERNEL_ID, output_bytes, valid_package
 
 if TYPE_CHECKING:
@@ -50,6 +52,24 @@ async def frozen_board(bench: Bench, claimed: Claimed) -> list[str]:
     assert problems == []
     assert board is not None
     return [case.test_case_id for case in board.cases]
+
+
+async def test_a_worktree_that_cannot_follow_is_logged_once_and_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = bench.system
+    tried: list[bool] = []
+    monkeypatch.setattr(system.writer, "follow_again", lambda: tried.append(True))
+    with capture_logs() as lines:
+        await system.sweep()
+        system.writer.worktree = WorktreeState(WorktreeStatus.DIRTY, "an edit is in the way")
+        await system.sweep()
+        await system.sweep()
+    dirty = [line for line in lines if line["event"] == "worktree_dirty"]
+    assert dirty == [
+        {"event": "worktree_dirty", "log_level": "warning", "message": "an edit is in the way"}
+    ]
+    assert len(tried) == 3
 
 
 async def commit(bench: Bench, package: Package) -> None:
