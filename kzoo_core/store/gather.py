@@ -25,6 +25,8 @@ SMALLEST_CLASS_BYTES = 64 * 1024
 LARGEST_PACK_BYTES = 256 * 1024 * 1024
 """What is larger stays: the gain is small and the copy is in memory."""
 
+_NOT_OURS = (".keep", ".promisor", ".mtimes")
+"""Marks of packs with a meaning of their own: kept, a partial clone's, of unreachable objects."""
 _OFS_DELTA = 6
 _INDEX_MAGIC = b"\377tOc\0\0\0\2"
 
@@ -63,7 +65,7 @@ class Gatherer:
         for path in sorted(directory.glob("pack-*.idx")):
             pack = path.with_suffix(".pack")
             size = pack.stat().st_size
-            kept = path.with_suffix(".keep").exists()
+            kept = any(path.with_suffix(suffix).exists() for suffix in _NOT_OURS)
             if size <= LARGEST_PACK_BYTES and not kept and pack.name not in self._foreign:
                 classes.setdefault(_size_class(size), []).append(pack)
         chosen: list[Path] = []

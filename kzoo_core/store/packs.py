@@ -13,6 +13,7 @@ import struct
 import zlib
 from binascii import unhexlify
 from bisect import bisect_right
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dulwich.object_format import DEFAULT_OBJECT_FORMAT
@@ -31,7 +32,15 @@ if TYPE_CHECKING:
 TEMPORARY_PREFIX = "tmp_kzoo_"
 """Of packs that are being written; git's own prune removes names that begin with ``tmp_``."""
 
+KEEP_MARK = b"kernel_zoo: the branch does not hold these commits yet\n"
+"""What lies in the ``.keep`` of a pack from before it is visible until the branch has moved.
+
+Without it a ``git repack -ad`` or ``git gc --prune=now`` in between takes the pack for unreachable.
+"""
+
 PACK_MODE = 0o444
+_BESIDE = (".idx", ".rev", ".bitmap", ".mtimes", ".promisor", ".pack", ".keep")
+"""What may lie beside a pack, in the order in which it goes: index first, keep mark last."""
 _COPY_MAX = 0xFFFFFF
 _INSERT_MAX = 127
 _SMALL = 4096
@@ -58,24 +67,30 @@ class PackBody:
         self._chunks.append(entry)
         self._offset += len(entry)
 
-    def write(self, directory: Path) -> str:
+    def write(self, directory: Path, *, kept: bool = False) -> str:
         """Write pack and index into ``directory`` (``objects/pack``) and return their base name.
 
         Both are fsynced under temporary names, then renamed, the index last because a pack without
-        one is invisible; then the directory is fsynced. Raises ``OSError`` with nothing visible.
+        one is invisible; then the directory is fsynced. ``kept``: it has a keep mark, which
+        ``release_pack`` takes away. Raises ``OSError`` with nothing visible.
         """
         body = b"".join([b"PACK", struct.pack(">LL", 2, len(self._entries)), *self._chunks])
         checksum = hashlib.sha1(body, usedforsecurity=False).digest()
         name = f"pack-{checksum.hex()}"
         written = {f"{name}.pack": body + checksum, f"{name}.idx": self._index(checksum)}
+        keep = directory / f"{name}.keep"
         try:
             for file, data in written.items():
                 _write_temporary(directory / f"{TEMPORARY_PREFIX}{file}", data)
+            if kept:
+                keep.write_bytes(KEEP_MARK)
             for file in written:
                 (directory / f"{TEMPORARY_PREFIX}{file}").replace(directory / file)
         except BaseException:
             for file in written:
                 (directory / f"{TEMPORARY_PREFIX}{file}").unlink(missing_ok=True)
+            if kept:
+                keep.unlink(missing_ok=True)
             raise
         durable.fsync_directory(directory)
         return name
@@ -98,17 +113,26 @@ class PackBody:
 
 
 def write_pack(directory: Path, objects: Mapping[ObjectID, NewObject]) -> str:
-    """Write ``objects`` as one pack and return its base name; raises ``OSError``."""
+    """Write ``objects`` as one pack with a keep mark, return its base name; raises ``OSError``."""
     body = PackBody()
     for item in _bases_first(objects.values()):
         base = objects.get(item.like) if item.like is not None else None
         body.add(unhexlify(item.sha), _encode(item, base))
-    return body.write(directory)
+    return body.write(directory, kept=True)
+
+
+def release_pack(directory: Path, name: str) -> None:
+    """Take a pack's keep mark away: its commits are on the branch, or never will be.
+
+    Never raises: a mark that stays costs room alone, and the sweep at the next start removes it.
+    """
+    with suppress(OSError):
+        (directory / f"{name}.keep").unlink(missing_ok=True)
 
 
 def remove_pack(directory: Path, name: str) -> None:
     """Take a pack away again, index first; not made durable, for a leftover does no harm."""
-    for suffix in (".idx", ".pack"):
+    for suffix in _BESIDE:
         (directory / f"{name}{suffix}").unlink(missing_ok=True)
 
 

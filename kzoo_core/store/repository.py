@@ -117,7 +117,12 @@ class KernelRepository:
         """
         directory = self.objects.directory / "pack"
         pack = packs.write_pack(directory, draft.made)
-        if not self.refs.compare_and_swap(branch, old, new):
+        moved = None
+        try:
+            moved = self.refs.compare_and_swap(branch, old, new)
+        finally:
+            packs.release_pack(directory, pack)
+        if not moved:
             packs.remove_pack(directory, pack)
             return False
         self.objects.adopt(pack)

@@ -69,8 +69,8 @@ def records_between(
 ) -> tuple[Record, ...]:
     """Return the records that the accept with source commit ``commit_sha`` set (D21).
 
-    A record is a better best of a case's primary metric; ``previous`` is ``None`` where it replaced
-    nothing, a sentinel, or a value of another direction or unit.
+    Each names a case whose primary metric has a better best now; ``previous`` is ``None`` where it
+    replaced nothing, a sentinel, or a value of another direction or unit.
     """
     records = []
     for meta in metas:

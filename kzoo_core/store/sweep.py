@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kzoo_core import durable
 from kzoo_core.errors import Broken
 from kzoo_core.store.objects import SUBMODULE_MODE, object_id
-from kzoo_core.store.packs import TEMPORARY_PREFIX
+from kzoo_core.store.packs import KEEP_MARK, TEMPORARY_PREFIX
 from kzoo_core.store.repository import LOCK_NAME
 from kzoo_core.store.settings import own_settings
 from kzoo_core.store.walk import first_parents, tree_of
@@ -98,6 +98,10 @@ def _unfinished_packs(git: Path) -> Iterator[str]:
         if ours or _age_s(path, git) > LONG_LIVED_S:
             durable.remove_file(path)
             yield f"removed the unfinished pack {path.name}"
+    for path in sorted(packs.glob("*.keep")):
+        if path.read_bytes() == KEEP_MARK:
+            durable.remove_file(path)
+            yield f"removed the keep mark {path.name}"
 
 
 def _empty_objects(objects: Path) -> Iterator[Path]:

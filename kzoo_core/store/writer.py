@@ -51,6 +51,8 @@ class StoreWriter:
         self._pending: set[Future[Any]] = set()
         self._untidy_steps = 0
         self._closed = False
+        self._again: Future[None] = Future()
+        self._again.set_result(None)
         self.fault: str | None = None
         status = WorktreeStatus.NONE if repository.bare else WorktreeStatus.CLEAN
         self.worktree = WorktreeState(status)
@@ -77,6 +79,15 @@ class StoreWriter:
             self._closed = True
             self._thread.submit(self._repository.close)
         await asyncio.to_thread(self._thread.shutdown)
+
+    def follow_again(self) -> None:
+        """Try once more where edits kept a checkout's files from following: they may be gone now.
+
+        Returns at once; the outcome stands in ``worktree``.
+        """
+        dirty = self.worktree.status is WorktreeStatus.DIRTY
+        if dirty and not self._closed and self._again.done():
+            self._again = self._thread.submit(self._follow)
 
     async def accept(self, request: AcceptRequest) -> Accepted:
         """Commit an accepted submission; raises as ``accept`` of this package and as ``run``."""
@@ -120,8 +131,11 @@ class StoreWriter:
             self._untidy_steps = 0
             self._tidy()
 
-    def _tidy(self) -> None:
+    def _follow(self) -> None:
         self.worktree = follow(self._repository)
+
+    def _tidy(self) -> None:
+        self._follow()
         try:
             self._gatherer.gather()
         except OSError as error:

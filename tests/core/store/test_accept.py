@@ -424,6 +424,37 @@ def test_a_foreign_commit_between_build_and_swap_is_built_upon(
     assert fsck(repository.path) == ""
 
 
+@pytest.mark.parametrize("tidy", [("repack", "-qad"), ("gc", "-q", "--prune=now")])
+def test_a_repack_between_pack_and_swap_does_not_take_the_new_objects_away(
+    repository: KernelRepository, monkeypatch: pytest.MonkeyPatch, tidy: tuple[str, ...]
+) -> None:
+    seed(repository)
+    swap = repository.refs.compare_and_swap
+
+    def swap_after_a_repack(name: str, old: CommitId | None, new: CommitId) -> bool:
+        git(repository.path, *tidy)
+        return swap(name, old, new)
+
+    monkeypatch.setattr(repository.refs, "compare_and_swap", swap_after_a_repack)
+    accepted(repository)
+
+    assert fsck(repository.path) == ""
+    assert list((repository.git_directory / "objects/pack").glob("*.keep")) == []
+
+
+def test_a_swap_that_fails_leaves_no_pack_that_is_kept_for_ever(
+    repository: KernelRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_space(*_: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(repository.refs, "compare_and_swap", no_space)
+    with pytest.raises(OSError, match="No space left"):
+        accepted(repository)
+
+    assert list((repository.git_directory / "objects/pack").glob("*.keep")) == []
+
+
 def test_a_head_that_moves_every_time_is_given_up_with_nothing_left(
     repository: KernelRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

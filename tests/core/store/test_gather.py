@@ -114,6 +114,30 @@ def test_packs_that_git_made_and_packs_to_keep_are_left_alone(
     assert fsck(repository.path) == ""
 
 
+def test_what_git_laid_beside_a_gathered_pack_goes_with_it(repository: KernelRepository) -> None:
+    filled(repository)
+    for path in packs(repository):
+        path.with_suffix(".bitmap").touch()
+        path.with_suffix(".rev").touch()
+
+    assert Gatherer(repository).gather() == TOGETHER - 1
+
+    (left,) = packs(repository)
+    assert sorted(left.parent.iterdir()) == [left.with_suffix(".idx"), left]
+
+
+@pytest.mark.parametrize("mark", [".promisor", ".mtimes"])
+def test_a_pack_with_a_meaning_of_its_own_is_left_alone(
+    repository: KernelRepository, mark: str
+) -> None:
+    filled(repository)
+    marked = packs(repository)[0]
+    marked.with_suffix(mark).touch()
+
+    assert Gatherer(repository).gather() == 0
+    assert marked in packs(repository)
+
+
 def test_packs_of_git_alone_are_looked_at_once(
     repository: KernelRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from kzoo_core.store.draft import Draft
 from kzoo_core.store.objects import FILE_MODE, Entry
-from kzoo_core.store.packs import remove_pack, splice, write_pack
-from tests.core.store.samples import fsck, git, seed
+from kzoo_core.store.packs import KEEP_MARK, release_pack, remove_pack, splice, write_pack
+from tests.core.store.samples import git
 
 if TYPE_CHECKING:
     from kzoo_core.store.repository import KernelRepository
@@ -135,11 +135,23 @@ def test_every_file_and_the_directory_are_fsynced_before_a_pack_counts(
     assert synced == [f"tmp_kzoo_{name}.pack", f"tmp_kzoo_{name}.idx", "pack"]
 
 
-def test_a_removed_pack_is_gone_for_git(repository: KernelRepository, tmp_path: Path) -> None:
-    seed(repository)
+def test_a_new_pack_is_marked_to_be_kept_until_it_is_released(
+    repository: KernelRepository, tmp_path: Path
+) -> None:
+    name = write_pack(tmp_path, draft_of(repository, a=b"1").made)
+    mark = tmp_path / f"{name}.keep"
+    assert mark.read_bytes() == KEEP_MARK
+
+    release_pack(tmp_path, name)
+
+    assert sorted(path.suffix for path in tmp_path.glob("pack-*")) == [".idx", ".pack"]
+
+
+def test_a_removed_pack_is_gone_with_all_beside_it(
+    repository: KernelRepository, tmp_path: Path
+) -> None:
     name = write_pack(tmp_path, draft_of(repository, a=b"1").made)
 
     remove_pack(tmp_path, name)
 
-    assert list(tmp_path.glob("*.pack")) + list(tmp_path.glob("*.idx")) == []
-    assert fsck(repository.path) == ""
+    assert list(tmp_path.glob("pack-*")) == []

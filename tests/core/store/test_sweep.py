@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kzoo_core.errors import Broken
+from kzoo_core.store.packs import KEEP_MARK
 from kzoo_core.store.repository import KernelRepository
 from kzoo_core.store.sweep import sweep
 from tests.core.store.samples import KERNEL, accepted, fsck, git, seed
@@ -118,6 +119,19 @@ def test_packs_that_were_not_finished_are_removed_unless_git_may_be_writing_them
         "removed the unfinished pack tmp_pack_old",
     ]
     assert (ours.exists(), dead.exists(), live.exists()) == (False, False, True)
+
+
+def test_a_keep_mark_of_ours_is_removed_and_one_of_git_is_not(
+    repository: KernelRepository,
+) -> None:
+    packs = repository.git_directory / "objects/pack"
+    ours = made(packs / "pack-12.keep", data=KEEP_MARK)
+    pushed = made(packs / "pack-34.keep", data=b"receive-pack 17 on node")
+
+    said = sweep(repository, never)
+
+    assert said == ["removed the keep mark pack-12.keep"]
+    assert (ours.exists(), pushed.exists()) == (False, True)
 
 
 def test_empty_objects_are_removed_so_that_they_can_be_written_again(

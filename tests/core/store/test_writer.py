@@ -234,6 +234,33 @@ async def test_a_checkout_that_cannot_follow_is_reported(checkout: KernelReposit
     assert writer.state is WriterState.IDLE
 
 
+async def tidied(writer: StoreWriter) -> None:
+    """Wait until the thread is through with all that it has to do, tidying included."""
+    await asyncio.wrap_future(writer._thread.submit(lambda: None))
+
+
+async def test_a_checkout_follows_again_when_the_edit_is_taken_back(
+    checkout: KernelRepository,
+) -> None:
+    writer = StoreWriter(checkout)
+    await writer.accept(request(checkout, 1))
+    await tidied(writer)
+    (checkout.path / KERNEL / "src/kernel.py").write_text("mine\n")
+    await writer.accept(request(checkout, 2))
+    await tidied(writer)
+    assert writer.worktree.status is WorktreeStatus.DIRTY
+    git(checkout.path, "checkout", "HEAD", "--", KERNEL)
+    writer.follow_again()
+    await tidied(writer)
+    assert writer.worktree == WorktreeState(WorktreeStatus.CLEAN)
+
+    await writer.accept(request(checkout, 3))
+    await writer.close()
+    writer.follow_again()  # too late: it does nothing
+    assert git(checkout.path, "status", "--short") == ""
+    assert (checkout.path / KERNEL / "src/kernel.py").read_bytes() == b"# round 3\n"
+
+
 async def test_many_accepts_leave_few_packs(repository: KernelRepository) -> None:
     writer = StoreWriter(repository)
     for number in range(1, 3 * TOGETHER + 1):
