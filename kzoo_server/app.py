@@ -120,6 +120,7 @@ async def _keep_system(app: web.Application, drained: asyncio.Event) -> None:
     try:
         system = System(system_settings(settings), app[CLOCK])
         try:
+            await asyncio.to_thread(app[DOCUMENT].make_ready)
             await system.start()
             system.queue.subscribe(_counting(app[METRICS]))
             stage.open(system)

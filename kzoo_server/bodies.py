@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 JSON_TYPE = "application/json"
+_LARGE_BYTES = 64 * 1024
+"""A body above this is parsed beside the loop: a megabyte of small numbers takes 70 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,10 @@ async def read_object(
     require_type(request, JSON_TYPE)
     body = await read_bytes(request, what=what, limit_bytes=limit_bytes, pace=pace)
     try:
-        document = load_json(body, max_bytes=limit_bytes)
+        if len(body) > _LARGE_BYTES:
+            document = await asyncio.to_thread(load_json, body, max_bytes=limit_bytes)
+        else:
+            document = load_json(body, max_bytes=limit_bytes)
     except KzooError as error:
         raise BadInput(
             "BAD_BODY",

@@ -66,6 +66,10 @@ class ApiDocument:
             )
         return self._validators[pointer]
 
+    def make_ready(self) -> None:
+        """Parse the document now, so that no call has to wait for it; raises as ``content``."""
+        self.registry  # noqa: B018 - a cached property: asking is making
+
     def body_problems(self, component: str, body: Any) -> list[Problem]:
         """Return what keeps a request's body from being a ``components.schemas`` entry."""
         errors = self.validator(f"/components/schemas/{component}").iter_errors(body)

@@ -78,7 +78,8 @@ async def enveloped(request: web.Request, handler: Handler) -> web.StreamRespons
     except web.HTTPException as error:
         return envelope_of_http(error, request, request_id)
     except ConnectionError:
-        raise  # the client left: aiohttp drops the connection, there is nobody to answer
+        # The client left. Nobody will read this; raised, it would be logged as a fault of ours.
+        return web.Response(status=_CLIENT_LEFT)
     except Exception:  # the one edge where a bug becomes an answer
         log.exception("request.bug", method=request.method, path=request.rel_url.raw_path)
         return internal_error(request_id)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 import structlog
@@ -14,6 +16,7 @@ from kzoo_core.errors import BadInput
 from kzoo_server.app import create_app
 from kzoo_server.keys import STAGE
 from kzoo_server.stage import Step
+from kzoo_server.unreadable import EnvelopingRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,16 +38,18 @@ async def serve(
     *,
     new_request_id: Callable[[], str],
     leave_at_once: Callable[[int], None],
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then end in order: no new calls, held ones answered, git done.
 
     The ready file gets the URL once the socket listens and the board is built, and is removed at
-    the end. A second signal calls ``leave_at_once`` with its number. Raises ``BadInput`` with code
+    the end; just before it is written ``on_ready`` is called. A second signal calls
+    ``leave_at_once`` with its number. Raises ``BadInput`` with code
     ``CANNOT_LISTEN``, and what kept the system from opening or from going on.
     """
     app = create_app(settings, clock, new_request_id=new_request_id)
     stage = app[STAGE]
-    runner = web.AppRunner(
+    runner = EnvelopingRunner(
         app, handle_signals=False, shutdown_timeout=settings.stop_s * CLOSING_SHARE
     )
     _on_signals(stage.stop, stage.ending.is_set, leave_at_once)
@@ -55,6 +60,7 @@ async def serve(
         log.info("server.listening", url=url)
         await stage.settled.wait()
         if stage.step is Step.READY:
+            on_ready()
             await _announce(settings.ready_file, url)
         await stage.ending.wait()
         log.info("server.stopping")
@@ -75,10 +81,18 @@ async def _listen(runner: web.AppRunner, settings: ServerSettings) -> str:
         raise BadInput(
             "CANNOT_LISTEN",
             f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}",
-            hint="another server may be running there; choose another one with --port",
+            hint=_way_out(error),
         ) from error
     host, port = runner.addresses[0][:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _way_out(error: OSError) -> str:
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return "name an address of this machine with --host"
+    if isinstance(error, PermissionError):
+        return "this user may not listen there; choose a port above 1023 with --port"
+    return "another server may be running there; choose another one with --port"
 
 
 async def _announce(ready_file: Path | None, url: str) -> None:

@@ -6,10 +6,11 @@ import asyncio
 import errno
 import os
 import tempfile
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from aiohttp import BodyPartReader, MultipartReader
 from aiohttp.http_exceptions import BadHttpMessage
@@ -22,7 +23,8 @@ from kzoo_core.queue.records import Mode
 from kzoo_server.bodies import BodyPace, require_type, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
+    from io import FileIO
 
     from aiohttp import web
 
@@ -38,6 +40,10 @@ _PARTS = 16
 _ENVELOPE_BYTES = 64 * 1024
 """What a form may add around the archive and the summary: boundaries and part headers."""
 _IDEMPOTENCY_KEY_CHARACTERS = 128
+
+
+PackageProblems = Callable[[str, Path], Awaitable[tuple[Problem, ...]]]
+"""Looks for what is wrong with an archive that came with a kernel_id, right or wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,19 @@ class UploadLimits:
 
 @asynccontextmanager
 async def received(
-    request: web.Request, *, directory: Path, limits: UploadLimits, pace: BodyPace
+    request: web.Request,
+    *,
+    directory: Path,
+    limits: UploadLimits,
+    pace: BodyPace,
+    package_problems: PackageProblems,
 ) -> AsyncIterator[tuple[SubmissionForm, Path]]:
     """Receive a submission: its form, and the file under ``directory`` with its archive.
 
-    The file is there as long as the block runs.
+    The file is there as long as the block runs. ``package_problems`` looks into an archive whose
+    form is refused, so that the answer holds what is wrong with both (D7).
 
-    Raises ``BadInput`` with code ``VALIDATION_ERROR`` and every problem of the form at once,
+    Raises ``BadInput`` with code ``VALIDATION_ERROR`` and every problem at once,
     ``BAD_MULTIPART``, ``UNSUPPORTED_MEDIA_TYPE``; ``TooLarge`` as soon as a bound is passed;
     ``Broken`` with code ``DISK_LOW`` when the disk is full; ``ConnectionError`` when the client
     left. Whatever happens, nothing stays in ``directory``.
@@ -73,14 +85,25 @@ async def received(
     require_type(request, "multipart/form-data")
     if request.content_length is not None and request.content_length > limits.body_bytes:
         raise too_large("the upload", limits.body_bytes)
-    descriptor, name = await asyncio.to_thread(
-        tempfile.mkstemp, prefix="upload-", suffix=".tar.gz", dir=directory
-    )
+    with _full_disk_told():
+        descriptor, name = await asyncio.to_thread(
+            tempfile.mkstemp, prefix="upload-", suffix=".tar.gz", dir=directory
+        )
     archive = Path(name)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        # No buffer: one that a full disk did not take would be tried again by the close.
+        with os.fdopen(descriptor, "wb", buffering=0) as stream:
             receiver = _Receiver(request, stream, limits, pace)
             await pace.whole(receiver.receive)
+        problems = receiver.problems()
+        if problems:
+            found = await package_problems(receiver.kernel_id, archive) if receiver.has_file else ()
+            raise BadInput(
+                "VALIDATION_ERROR",
+                problems[0].message,
+                hint=problems[0].hint,
+                details=(*problems, *found),
+            )
         yield receiver.form(), archive
     finally:
         await asyncio.shield(asyncio.to_thread(archive.unlink, missing_ok=True))
@@ -90,7 +113,7 @@ class _Receiver:
     """Reads the parts in whatever order they come and keeps what is wrong with them."""
 
     def __init__(
-        self, request: web.Request, archive: BinaryIO, limits: UploadLimits, pace: BodyPace
+        self, request: web.Request, archive: FileIO, limits: UploadLimits, pace: BodyPace
     ) -> None:
         self._request = request
         self._archive = archive
@@ -115,27 +138,32 @@ class _Receiver:
                 hint="curl -F kernel_id=… -F submitter_id=… -F package=@package.tar.gz",
             ) from error
 
-    def form(self) -> SubmissionForm:
-        """Return the form; raises ``BadInput`` with all its problems."""
+    @property
+    def kernel_id(self) -> str:
+        """The field ``kernel_id`` as it came, empty where none came."""
+        return self._values.get("kernel_id", "")
+
+    @property
+    def has_file(self) -> bool:
+        """Whether a package came."""
+        return self._file_name is not None
+
+    def problems(self) -> list[Problem]:
+        """Return all that is wrong with the form and the headers that belong to it."""
         problems = [*self._problems, *form_problems(self._values, self._file_name, self._seen)]
         problems += header_problems(
             self._request.headers.get(SUBMITTER_HEADER), self._values.get("submitter_id")
         )
-        key = self._request.headers.get(IDEMPOTENCY_HEADER)
-        problems += idempotency_key_problems(key)
-        if problems:
-            raise BadInput(
-                "VALIDATION_ERROR",
-                problems[0].message,
-                hint=problems[0].hint,
-                details=tuple(problems),
-            )
+        return problems + idempotency_key_problems(self._request.headers.get(IDEMPOTENCY_HEADER))
+
+    def form(self) -> SubmissionForm:
+        """Return a form that has no problems."""
         return SubmissionForm(
             kernel_id=self._values["kernel_id"],
             submitter_id=self._values["submitter_id"],
             optimization_summary=self._values.get("optimization_summary") or None,
             mode=self._values.get("mode") or Mode.RANKED.value,
-            idempotency_key=key,
+            idempotency_key=self._request.headers.get(IDEMPOTENCY_HEADER),
         )
 
     async def _take(self, part: MultipartReader | BodyPartReader) -> None:
@@ -177,12 +205,8 @@ class _Receiver:
         await self._write(bytes(held))
 
     async def _write(self, data: bytes) -> None:
-        try:
-            await _append(self._archive, data)
-        except OSError as error:
-            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-                raise
-            raise disk_low("the disk filled up while the archive was received") from error
+        with _full_disk_told():
+            await asyncio.to_thread(_append, self._archive, data)
 
     async def _read_text(self, part: BodyPartReader, name: str) -> None:
         limit = self._limits.field_bytes(name)
@@ -207,9 +231,20 @@ class _Receiver:
         self._problems.append(_problem(field, message, found=found, expected=expected, hint=hint))
 
 
-async def _append(archive: BinaryIO, data: bytes) -> None:
-    await asyncio.to_thread(archive.write, data)
-    await asyncio.to_thread(archive.flush)
+def _append(archive: FileIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:  # a disk that is nearly full takes a part
+        left = left[archive.write(left) :]
+
+
+@contextmanager
+def _full_disk_told() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        raise disk_low("the disk filled up while the archive was received") from error
 
 
 def form_problems(

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
         TestCaseMeta,
     )
     from kzoo_core.errors import Problem
-    from kzoo_core.ids import KernelId, SubmissionId
+    from kzoo_core.ids import CommitId, KernelId, SubmissionId
     from kzoo_core.lifecycle.board import KernelDetail
     from kzoo_core.queue.logs import LogSlice
     from kzoo_core.queue.records import Attempt, Reason, Submission
     from kzoo_core.store.history import HistoryEntry
+    from kzoo_core.store.readback import PastAccept
 
 JsonObject = dict[str, object]
 
@@ -73,6 +74,23 @@ def submission_view(submission: Submission, position: int | None) -> JsonObject:
         "attempts": [attempt_view(attempt) for attempt in submission.attempts],
         "bench_commit_sha": submission.bench_commit_sha,
         "finished_at": _time(submission.finished_at),
+    }
+
+
+def past_view(bench_commit: CommitId, past: PastAccept) -> JsonObject:
+    """Return what git says of an accepted submission whose record is gone."""
+    trailers = past.trailers
+    return {
+        "kernel_id": trailers.kernel_id,
+        "attempt": trailers.attempt,
+        "submitter_id": trailers.submitter,
+        "runner_id": trailers.runner_id,
+        "arch": trailers.arch,
+        "isolation": trailers.isolation,
+        "package_sha256": trailers.package_sha256,
+        "commit_sha": past.source_commit,
+        "bench_commit_sha": bench_commit,
+        "recorded_at": format_time(past.recorded_at),
     }
 
 

@@ -58,6 +58,8 @@ async def health(request: web.Request) -> web.StreamResponse:
     faults = [problem.message for problem in await _obstacles(system, request)]
     if system.board.fault is not None:
         faults.append(f"the board cannot be rebuilt: {system.board.fault}")
+    if system.writer.worktree.message is not None:
+        faults.append(f"worktree_dirty: {system.writer.worktree.message}")
     return json_answer(
         {
             "status": "degraded" if faults else "ok",

@@ -112,5 +112,5 @@ def _unknown(kernel_id: KernelId) -> NotFound:
     return NotFound(
         "KERNEL_NOT_FOUND",
         f"there is no kernel {kernel_id}",
-        hint="GET /api/kernels?q=… finds kernels by a part of their name",
+        hint="kzoo kernels --q WORDS, or GET /api/kernels?q=…, finds kernels by words",
     )

@@ -7,22 +7,29 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from kzoo_core.errors import Forbidden, Retryable
+from kzoo_core.errors import Forbidden, Gone, Retryable
 from kzoo_core.ids import parse_kernel_id, parse_submitter_id
 from kzoo_server import views
-from kzoo_server.answers import json_answer
+from kzoo_server.answers import JSON_TYPE, json_answer, json_bytes
 from kzoo_server.bodies import BodyPace
+from kzoo_server.envelope import envelope
 from kzoo_server.housekeeping import free_bytes
 from kzoo_server.keys import HELD, SETTINGS, STAGE, STEPS
 from kzoo_server.queries import Query, cursor_checked
+from kzoo_server.requests import current_request_id
 from kzoo_server.runner_calls import uuid_of
 from kzoo_server.uploads import SUBMITTER_HEADER, UploadLimits, disk_low, received
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kzoo_core.ids import SubmissionId
     from kzoo_core.lifecycle.system import System
     from kzoo_core.queue.records import Submission
 
 ROUTES = web.RouteTableDef()
+_AT_ONCE = 50
+"""How many items of a page are made before other calls get their turn."""
 
 
 @ROUTES.post("/api/submissions")
@@ -40,6 +47,7 @@ async def submit(request: web.Request) -> web.StreamResponse:
         directory=settings.state_directory / "tmp",
         limits=UploadLimits(settings.archive_limit_bytes, settings.summary_limit_bytes),
         pace=BodyPace(settings.body_pause_s, settings.body_total_s),
+        package_problems=system.admission.package_problems,
     )
     async with upload as (form, archive):
         try:
@@ -68,12 +76,12 @@ async def submissions(request: web.Request) -> web.StreamResponse:
         page = system.queue.list(
             submitter_id=submitter, kernel_id=kernel_id, status=state, limit=limit, cursor=cursor
         )
-    return json_answer(
-        {
-            "items": [_whole(system, submission) for submission in page.items],
-            "next_cursor": page.next_cursor,
-        }
-    )
+    items = [
+        await _rendered(system, page.items[begin : begin + _AT_ONCE])
+        for begin in range(0, len(page.items), _AT_ONCE)
+    ]
+    body = b'{"items":[%b],"next_cursor":%b}' % (b",".join(items), json_bytes(page.next_cursor))
+    return web.Response(body=body, content_type=JSON_TYPE)
 
 
 @ROUTES.get("/api/submissions/{uuid}")
@@ -82,7 +90,10 @@ async def submission(request: web.Request) -> web.StreamResponse:
     uuid = uuid_of(request)
     with Query(request.query):
         system = request.app[STAGE].readable
-    return json_answer(_whole(system, system.queue.get(uuid)))
+    try:
+        return json_answer(_whole(system, system.queue.get(uuid)))
+    except Gone as gone:
+        return await _evicted(system, uuid, gone)
 
 
 @ROUTES.get("/api/submissions/{uuid}/status")
@@ -94,12 +105,15 @@ async def status(request: web.Request) -> web.StreamResponse:
         wait_s = query.seconds("wait", settings.wait_default_s, settings.wait_max_s)
         since = query.whole("since", None)
     system = request.app[STAGE].readable
-    found = system.queue.get(uuid)
-    if wait_s > 0:
-        held = await request.app[HELD].hold(
-            request, lambda: system.queue.wait(uuid, since=since, wait_s=wait_s)
-        )
-        found = held if held is not None else system.queue.get(uuid)
+    try:
+        found = system.queue.get(uuid)
+        if wait_s > 0:
+            held = await request.app[HELD].hold(
+                request, lambda: system.queue.wait(uuid, since=since, wait_s=wait_s)
+            )
+            found = held if held is not None else system.queue.get(uuid)
+    except Gone as gone:
+        return await _evicted(system, uuid, gone)
     return json_answer(views.status_view(found, system.queue.position(uuid)))
 
 
@@ -132,6 +146,24 @@ async def cancel(request: web.Request) -> web.StreamResponse:
         )
     cancelled = await request.app[STEPS].run(system.queue.cancel(uuid, by=by))
     return json_answer(_whole(system, cancelled))
+
+
+async def _evicted(system: System, uuid: SubmissionId, gone: Gone) -> web.Response:
+    """Answer 410 with what git still says."""
+    past = await system.past.find(uuid)
+    accepted = None if past is None else views.past_view(*past)
+    return envelope(gone, current_request_id(), extra={"accepted": accepted})
+
+
+async def _rendered(system: System, some: Sequence[Submission]) -> bytes:
+    """Render a few items of a page: 1000 at once held up every other call (measured: 58 ms).
+
+    Positions can be asked for on the loop alone, the rest happens in a thread.
+    """
+    ranked = [(item, system.queue.position(item.uuid)) for item in some]
+    return await asyncio.to_thread(
+        lambda: b",".join(json_bytes(views.submission_view(*pair)) for pair in ranked)
+    )
 
 
 def _whole(system: System, found: Submission) -> dict[str, object]:

@@ -53,7 +53,7 @@ async def test_an_unknown_submission_is_not_found(api: ApiClient, method: str, s
         "message": f"there is no submission {UUID}",
         "details": [],
         "retry": False,
-        "hint": "check the uuid",
+        "hint": "check the uuid: kzoo runs, or GET /api/submissions, lists them",
     }
 
 
@@ -209,6 +209,17 @@ async def test_submissions_are_listed_newest_first_and_filtered(api: ApiClient) 
     page = (await api.get("/api/submissions?submitter=alice&limit=2")).json()
     assert [item["uuid"] for item in page["items"]] == [mine[2], mine[1]]
     assert await uuids(f"?submitter=alice&limit=2&cursor={page['next_cursor']}") == [mine[0]]
+
+
+async def test_a_page_that_is_made_in_parts_is_whole_and_in_order(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kzoo_server.routes.submissions._AT_ONCE", 2)
+    made = [await api.submitted(ARCHIVE) for _ in range(5)]
+    page = (await api.get("/api/submissions")).json()
+    assert [item["uuid"] for item in page["items"]] == made[::-1]
+    assert [item["position"] for item in page["items"]] == [5, 4, 3, 2, 1]
+    assert page["next_cursor"] is None
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kzoo_core.lifecycle.system import System
+from kzoo_core.store.worktree import WorktreeState, WorktreeStatus
 from kzoo_core.version import __version__
 from kzoo_server.keys import STAGE
 from tests.packages import package_tarball, valid_package
@@ -146,6 +147,16 @@ async def test_a_board_that_cannot_be_rebuilt_makes_the_server_degraded(serve: S
     health = (await served.api.get("/api/health")).json()
     assert health["status"] == "degraded"
     assert health["faults"] == ["the board cannot be rebuilt: Broken: the head cannot be read"]
+
+
+async def test_a_worktree_that_cannot_follow_makes_the_server_degraded_and_still_ready(
+    server: Served,
+) -> None:
+    server.system.writer.worktree = WorktreeState(WorktreeStatus.DIRTY, "an edit is in the way")
+    health = (await server.api.get("/api/health")).json()
+    assert (health["status"], health["writer"]["worktree"]) == ("degraded", "dirty")
+    assert health["faults"] == ["worktree_dirty: an edit is in the way"]
+    assert (await server.api.get("/readyz")).status == 200
 
 
 async def test_a_board_that_is_not_built_serves_no_kernels(serve: Serve) -> None:

@@ -243,7 +243,7 @@ async def test_an_unknown_kernel_is_not_found(api: ApiClient, suffix: str) -> No
         "message": "there is no kernel gfx928/Norm/none",
         "details": [],
         "retry": False,
-        "hint": "GET /api/kernels?q=… finds kernels by a part of their name",
+        "hint": "kzoo kernels --q WORDS, or GET /api/kernels?q=…, finds kernels by words",
     }
 
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from kzoo_core.clock import SystemClock
 from kzoo_core.resources import schemas_directory
 from kzoo_server.app import create_app
-from kzoo_server.documents import BASE, OPENAPI_FILE, api_document
+from kzoo_server.documents import BASE, OPENAPI_FILE, ApiDocument, api_document
 from kzoo_server.settings import ServerSettings
 from tests.server.conftest import CHECK, Served
 
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 DOCUMENT = api_document().content
 VERBS = {"get", "post", "patch", "put", "delete"}
 UUID = "00000000-0000-4000-8000-000000000000"
+
+
+def test_a_document_that_was_made_ready_parses_nothing_later() -> None:
+    document = ApiDocument(api_document().text)
+    assert "content" not in vars(document)
+    document.make_ready()
+    assert {"content", "registry"} <= vars(document).keys()
 
 
 def operations() -> Iterator[tuple[str, str, Mapping[str, Any]]]:

@@ -171,6 +171,24 @@ async def test_a_body_tells_everything_that_is_wrong_with_its_members(api: ApiCl
     assert told == {("missing_field", ""), ("wrong_type", "/arch"), ("missing_field", "/protocol")}
 
 
+async def test_a_large_body_is_parsed_beside_the_loop_and_refused_alike(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def parse(body: bytes, *, max_bytes: int) -> object:
+        threads.append(threading.current_thread())
+        return load_json(body, max_bytes=max_bytes)
+
+    monkeypatch.setattr("kzoo_server.bodies.load_json", parse)
+    for body in (b"[1,", b"[" + b"1," * 50_000):
+        answer = await api.post("/api/runner/register", data=body, headers=JSON_HEADER)
+        assert answer.status == 400
+        assert answer.error["code"] == "BAD_BODY"
+        assert "is no JSON document" in answer.error["message"]
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]
+
+
 async def test_a_json_body_over_its_bound_is_refused(serve: Serve) -> None:
     served = await serve(json_limit_bytes=2048)
     answer = await served.api.post("/api/runner/register", json={"pad": "x" * 4096})

@@ -404,6 +404,49 @@ async def test_a_stale_result_is_kept_and_told_so(api: ApiClient) -> None:
     assert (await new.report()).status == 202
 
 
+async def test_an_evicted_submission_is_gone_with_what_git_still_says(serve: Serve) -> None:
+    served = await serve(keep_done=1)
+    runner = await StubRunner.register(served.api)
+    uuid = await served.api.submitted(ARCHIVE)
+    attempt = await runner.claim()
+    assert (await attempt.report()).status == 202
+    done = await served.api.done(uuid)
+    record = (await served.api.get(f"/api/submissions/{uuid}")).json()
+    withdrawn = []
+    for _ in range(2):
+        withdrawn.append(await served.api.submitted(ARCHIVE))
+        await served.api.post(f"/api/submissions/{withdrawn[-1]}/cancel")
+    await served.system.sweep()
+
+    for call in ("", "/status?wait=0", "/status"):
+        answer = await served.api.get(f"/api/submissions/{uuid}{call}")
+        assert answer.status == 410
+        error = answer.error
+        assert error.pop("accepted").pop("recorded_at").endswith("Z")
+        assert error == {
+            "code": "SUBMISSION_EVICTED",
+            "message": f"submission {uuid} is finished and its files are no longer kept",
+            "details": [],
+            "retry": False,
+            "hint": "what was accepted is in the kernel's history",
+        }
+    told = (await served.api.get(f"/api/submissions/{uuid}")).error["accepted"]
+    del told["recorded_at"]
+    assert told == {
+        "kernel_id": KERNEL_ID,
+        "attempt": 1,
+        "submitter_id": "alice",
+        "runner_id": runner.runner_id,
+        "arch": "gfx928",
+        "isolation": "none",
+        "package_sha256": record["package_sha256"],
+        "commit_sha": done["commit_sha"],
+        "bench_commit_sha": record["bench_commit_sha"],
+    }
+    answer = await served.api.get(f"/api/submissions/{withdrawn[0]}/status")
+    assert (answer.status, answer.error["accepted"]) == (410, None)
+
+
 async def test_an_output_without_its_text_counts_as_printed(attempt: Attempt) -> None:
     answer = await attempt.report(stdout_base64=None, output=output_document())
     assert answer.status == 202
@@ -411,6 +454,26 @@ async def test_an_output_without_its_text_counts_as_printed(attempt: Attempt) ->
     await attempt.runner.api.done(attempt.uuid)
     output = (await attempt.runner.api.get(f"/api/submissions/{attempt.uuid}/output")).json()
     assert output["document"] == output_document()
+
+
+@pytest.mark.parametrize(
+    ("build_ok", "accepted", "code"), [(True, True, None), (False, False, "build_failed")]
+)
+async def test_a_runner_without_exit_codes_is_taken_at_its_word(
+    attempt: Attempt, *, build_ok: bool, accepted: bool, code: str | None
+) -> None:
+    runner = attempt.runner
+    body = {
+        "attempt": attempt.number,
+        "runner_id": runner.runner_id,
+        "build_ok": build_ok,
+        "output": output_document(),
+    }
+    path = f"/api/submissions/{attempt.uuid}/result"
+    answer = await runner.api.post(path, json=body, headers=attempt.headers)
+    assert (answer.status, answer.json()["accepted"]) == (202, accepted)
+    done = await runner.api.done(attempt.uuid)
+    assert (done["reason"] or {}).get("code") == code
 
 
 @pytest.mark.parametrize(

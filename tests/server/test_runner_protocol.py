@@ -247,6 +247,19 @@ async def test_a_runner_that_hung_up_gets_nothing(server: Served, runner: StubRu
     assert (await other.claim()).number == 1
 
 
+async def test_a_submission_is_not_given_to_a_runner_that_has_just_hung_up(
+    server: Served, runner: StubRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.app[HELD], "end_gone", lambda: None)  # nobody looked yet
+    claiming = asyncio.create_task(runner.ask(wait=30))
+    await eventually(lambda: len(server.app[HELD]) > 0)
+    claiming.cancel()
+    uuid = await server.api.submitted(ARCHIVE)
+    await eventually(lambda: len(server.app[HELD]) == 0)
+    status = (await server.api.get(f"/api/submissions/{uuid}/status?wait=0")).json()
+    assert (status["phase"], status["attempt"]) == ("queued", None)
+
+
 async def test_a_stopping_server_answers_the_claims_it_holds(
     server: Served, runner: StubRunner
 ) -> None:

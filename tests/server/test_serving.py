@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from kzoo_core import durable
 from kzoo_core.clock import SystemClock
@@ -99,6 +100,28 @@ async def test_the_ready_file_has_the_url_of_a_server_that_serves(
     assert not ready(settings)
 
 
+async def test_whoever_starts_it_hears_of_readiness_before_the_ready_file_tells_others(
+    tmp_path: Path, repository: Path
+) -> None:
+    settings = settings_of(tmp_path, repository)
+    heard: list[bool] = []
+    task = asyncio.create_task(
+        serve_process(
+            settings,
+            SystemClock(),
+            new_request_id=lambda: "r",
+            leave_at_once=lambda _: None,
+            on_ready=lambda: heard.append(ready(settings)),
+        )
+    )
+    await eventually(lambda: task.done() or ready(settings))
+    assert heard == [False]
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(5):
+        await task
+    assert heard == [False]
+
+
 async def test_a_port_in_use_is_refused_with_a_way_out(tmp_path: Path, repository: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -109,6 +132,32 @@ async def test_a_port_in_use_is_refused_with_a_way_out(tmp_path: Path, repositor
     assert (
         refused.value.hint == "another server may be running there; choose another one with --port"
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "name an address of this machine"),
+        (OSError(errno.EADDRNOTAVAIL, "Cannot assign"), "name an address of this machine"),
+        (PermissionError(errno.EACCES, "Permission denied"), "this user may not listen there"),
+    ],
+)
+async def test_an_address_that_cannot_be_had_is_refused_with_the_way_out_of_it(
+    error: OSError,
+    hint: str,
+    tmp_path: Path,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fails(_site: web.TCPSite) -> None:
+        raise error
+
+    monkeypatch.setattr(web.TCPSite, "start", fails)
+    with pytest.raises(BadInput) as refused:
+        await serving(settings_of(tmp_path, repository))
+    assert refused.value.code == "CANNOT_LISTEN"
+    assert str(error.strerror) in refused.value.message
+    assert (refused.value.hint or "").startswith(hint)
 
 
 async def test_a_repository_in_use_is_refused(
@@ -363,12 +412,19 @@ def test_init_makes_a_repository_with_the_examples(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_init_makes_a_checkout(tmp_path: Path) -> None:
+def test_init_makes_a_checkout_with_its_files_in_place(tmp_path: Path) -> None:
     repo = tmp_path / "kernel_data"
-    done = run_command("kzoo_server", "init", "--repo", str(repo), "--no-bare")
+    done = run_command("kzoo_server", "init", "--repo", str(repo), "--no-bare", "--examples")
     assert done.returncode == 0
     assert done.stdout.splitlines()[0] == f"made a checkout at {repo}"
-    assert (repo / ".git").is_dir()
+    assert (repo / "gfx928/Norm/RMSNorm/fp32/rowwise/.kernel_package/desc.yaml").is_file()
+    status = subprocess.run(
+        ["git", "-C", str(repo), "status", "--porcelain"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert status.stdout == ""
 
 
 def test_config_show_says_where_each_value_comes_from(
@@ -397,18 +453,31 @@ def test_flags_may_stand_before_or_behind_the_command(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--frob"], "error: unrecognized arguments: --frob"),
-        (["frob"], "error: argument COMMAND: invalid choice: 'frob'"),
-        (["init"], "error: the following arguments are required: --repo"),
+        (["--xyzzy"], "error: unrecognized arguments: --xyzzy\nhint: see 'kzoo-server --help'\n"),
+        (["--prot", "5"], "error: unrecognized arguments: --prot\nhint: did you mean --port?\n"),
+        (["init", "--repo", "x", "--example"], "--example\nhint: did you mean --examples?\n"),
+        (["sevre"], "'sevre' (choose from 'serve', 'init', 'config')\nhint: did you mean serve?\n"),
+        (["init"], "error: the following arguments are required: --repo\n"),
     ],
 )
-def test_wrong_usage_ends_with_3(
+def test_wrong_usage_ends_with_3_and_says_what_was_meant(
     arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         command.main(arguments)
     assert ended.value.code == 3
     assert line in capsys.readouterr().err
+
+
+def test_a_repository_that_cannot_be_made_ends_with_3_and_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("x")
+    assert command.main(["init", "--repo", str(tmp_path / "file" / "repo")]) == 3
+    assert capsys.readouterr().err == (
+        f"error: {tmp_path / 'file'}: Not a directory\n"
+        "hint: a part of the path is no directory: name another path\n"
+    )
 
 
 def test_a_bad_setting_ends_with_3_and_names_its_neighbour(
@@ -433,7 +502,10 @@ def test_a_bad_setting_ends_with_3_and_names_its_neighbour(
         (
             PermissionError(13, "Permission denied", "/var/zoo"),
             3,
-            "error: [Errno 13] Permission denied: '/var/zoo'\n",
+            (
+                "error: /var/zoo: Permission denied\n"
+                "hint: this user may not use it: name another path, or change who may\n"
+            ),
         ),
         (Conflict("LOCKED", "in use"), 3, "error: in use\n"),
     ],

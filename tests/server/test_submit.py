@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -9,9 +10,9 @@ import aiohttp
 import pytest
 
 from kzoo_core.clock import SystemClock
+from kzoo_core.contract.records import Package, PackageFile
 from kzoo_core.store.packages import add_packages
 from kzoo_core.store.repository import KernelRepository
-from kzoo_server import uploads
 from tests.packages import KERNEL_ID, package_tarball, valid_package
 from tests.server.conftest import SEEDED
 from tests.server.eventually import eventually
@@ -211,6 +212,23 @@ async def test_everything_wrong_with_a_form_is_told_at_once(server: Served) -> N
     assert server.uploads == []
 
 
+async def test_a_wrong_form_with_a_wrong_package_is_told_whole(api: ApiClient) -> None:
+    package = valid_package()
+    files = {**package.files, "notes.log": PackageFile(b"x\n")}
+    wrong = package_tarball(Package(package.kernel_id, files))
+    answer = await api.submit(wrong, header="bob")
+    assert (answer.status, answer.error["code"]) == (422, "VALIDATION_ERROR")
+    assert answer.error["message"] == (
+        "the header X-Submitter-Id says 'bob', the field submitter_id says 'alice'"
+    )
+    told = [(item["code"], item.get("file")) for item in answer.error["details"]]
+    assert told == [("bad_form", None), ("generated_evidence", "notes.log")]
+
+    answer = await api.submit(b"no gzip", kernel_id="a//b")
+    told = [(item["code"], item.get("file")) for item in answer.error["details"]]
+    assert told == [("bad_kernel_id", None), ("archive_not_gzip", None)]
+
+
 async def test_missing_fields_are_named(api: ApiClient) -> None:
     answer = await send(api, END)
     assert answer.status == 422
@@ -321,7 +339,9 @@ async def test_a_summary_of_too_many_characters_is_refused(api: ApiClient) -> No
     assert (told["pointer"], told["found"]) == ("/optimization_summary", "4001 characters")
 
 
-async def test_a_client_that_leaves_in_the_middle_leaves_nothing(server: Served) -> None:
+async def test_a_client_that_leaves_in_the_middle_leaves_nothing(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
     reader, writer = await connected(server)
     body = KERNEL + SUBMITTER + PACKAGE
     writer.write(head(length=len(body) + len(END)) + body[:-200])
@@ -331,6 +351,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(server: Served)
     await eventually(lambda: server.uploads == [])
     assert await reader.read() == b""
     assert (await server.api.get("/api/submissions")).json()["items"] == []
+    assert [record for record in caplog.records if record.name == "aiohttp.server"] == []
 
 
 async def test_a_body_that_stops_coming_is_given_up(serve: Serve) -> None:
@@ -368,16 +389,33 @@ async def test_a_body_that_only_trickles_is_given_up(serve: Serve) -> None:
     writer.close()
 
 
+@pytest.mark.parametrize("more", [0, 600_000])
 async def test_a_disk_that_fills_up_while_an_archive_comes_keeps_nothing(
+    server: Served, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    def on_a_full_disk(*, prefix: str, suffix: str, dir: Path) -> tuple[int, str]:  # noqa: A002
+        path = dir / f"{prefix}1{suffix}"
+        path.touch()
+        return os.open("/dev/full", os.O_WRONLY), str(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.mkstemp", on_a_full_disk)
+        answer = await server.api.submit(ARCHIVE + b"x" * more)
+    assert answer.status == 507
+    assert answer.error["code"] == "DISK_LOW"
+    assert answer.error["message"] == "the disk filled up while the archive was received"
+    assert server.uploads == []
+
+
+async def test_a_disk_without_room_for_one_more_file_is_told_as_full(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def full(*_: object) -> None:
+    def full(**_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    archive = ARCHIVE + b"x" * 600_000
     with monkeypatch.context() as patch:
-        patch.setattr(uploads, "_append", full)
-        answer = await server.api.submit(archive)
+        patch.setattr("tempfile.mkstemp", full)
+        answer = await server.api.submit(ARCHIVE)
     assert answer.status == 507
     assert answer.error["code"] == "DISK_LOW"
     assert answer.error["message"] == "the disk filled up while the archive was received"
