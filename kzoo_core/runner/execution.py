@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -96,6 +97,12 @@ class Execution:
         failure = self._what_failed(Phase.BUILD, build)
         if failure is not None:
             return self._report(build=build, failure=failure)
+        gone = await asyncio.to_thread(_what_is_gone, place)
+        if gone is not None:
+            return self._report(
+                build=build,
+                failure=_failure(FailureKind.BENCHMARK_FAILED, f"the build left no {gone}"),
+            )
         benchmark = await self._step(Phase.BENCHMARK, place)
         failure = self._what_failed(Phase.BENCHMARK, benchmark)
         return self._report(build=build, benchmark=benchmark, failure=failure)
@@ -182,6 +189,16 @@ class Execution:
             durations_s=dict(self._durations_s),
             environment=self._backend.facts,
         )
+
+
+def _what_is_gone(place: Place) -> str | None:
+    """Say what a build has taken away that its benchmark cannot start without.
+
+    It would look like a fault of this machine, and the attempt would be run again for nothing.
+    """
+    if not os.path.isfile(place.package / BENCHMARK_PATH):  # noqa: PTH113 - False, whatever is wrong
+        return BENCHMARK_PATH
+    return None if os.path.isdir(place.workdir) else "work directory"  # noqa: PTH112 - likewise
 
 
 def _failure(kind: FailureKind, detail: str) -> RunFailure:

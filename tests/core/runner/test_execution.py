@@ -103,6 +103,28 @@ async def test_a_build_that_fails_is_not_measured(tmp_path: Path) -> None:
     assert run.phases == [Phase.BUILD]
 
 
+@pytest.mark.parametrize(
+    ("taken", "missing"),
+    [
+        ("shutil.rmtree(workdir.parent)", ".kernel_package/benchmark.py"),
+        ("shutil.rmtree(Path(__file__).parent)", ".kernel_package/benchmark.py"),
+        ("shutil.rmtree(workdir)", "work directory"),
+    ],
+)
+async def test_a_build_that_takes_the_benchmark_away_is_the_package_s_own_fault(
+    tmp_path: Path, taken: str, missing: str
+) -> None:
+    build = f"""import shutil, sys
+from pathlib import Path
+workdir = Path(sys.argv[1])
+{taken}
+"""
+    report = await Run(tmp_path).scripts(build=build)
+
+    assert report.failure == RunFailure("benchmark_failed", f"the build left no {missing}")
+    assert (report.build_ok, report.build_exit_code, report.benchmark_exit_code) == (True, 0, None)
+
+
 async def test_a_benchmark_that_fails_keeps_what_it_printed(tmp_path: Path) -> None:
     report = await Run(tmp_path).scripts(
         benchmark="print('{\"accept\": true}', flush=True)\nraise SystemExit(4)"

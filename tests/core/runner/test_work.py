@@ -59,6 +59,46 @@ def test_removing_follows_no_link_and_stops_at_no_mode(tmp_path: Path) -> None:
     assert (outside / "kept").exists()
 
 
+def test_a_link_in_the_place_of_the_whole_is_removed_and_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "inner").mkdir(parents=True)
+    (outside / "inner").chmod(0o755)
+    outside.chmod(0o755)
+    (tmp_path / "x-1").symlink_to(outside)
+
+    remove(tmp_path / "x-1")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["outside"]
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o755
+    assert stat.S_IMODE((outside / "inner").stat().st_mode) == 0o755
+
+
+def test_what_is_not_there_or_no_directory_is_removed_too(tmp_path: Path) -> None:
+    (tmp_path / "x-1").write_text("x")
+
+    remove(tmp_path / "x-1")
+    remove(tmp_path / "x-2")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_directories_deeper_than_any_path_or_stack_are_removed(tmp_path: Path) -> None:
+    place = lay_out(tmp_path / "x-1", PACKAGE)
+    (place.root / "1").mkdir()  # a name that the removal might use itself
+    (place.root / "1" / "file").write_text("x")
+    level = os.open(place.workdir, os.O_RDONLY)
+    for _ in range(2000):
+        os.mkdir("deep", dir_fd=level)
+        below = os.open("deep", os.O_RDONLY, dir_fd=level)
+        os.close(level)
+        level = below
+    os.close(level)
+
+    remove(place.root)
+
+    assert list(tmp_path.iterdir()) == []
+
+
 @contextmanager
 def as_somebody() -> Iterator[Path]:
     """Give a directory to a user whom modes stop, and be that user: root is stopped by none."""
