@@ -1,1 +1,1 @@
-"""What a kernel_package and a benchmark output must be. Pure: no network, no git, no queue."""
+"""The rules for packages and for what their benchmarks print; nothing here does network or git."""

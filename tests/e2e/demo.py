@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.e2e.processes import Zoo, run_command, zoo_in
+from tests.e2e.processes import Zoo, environment, zoo_in
 from tests.variants import CHECKOUT, EXAMPLES, apply_variant
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 KERNEL_ID = "gfx928/Norm/RMSNorm/fp32/rowwise"
 RULE = "─" * 78
+COMMAND_TIMEOUT_S = 120.0
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Step:
 
 
 def main() -> int:
-    """Run the demo; returns 0 when every submission ended as it should."""
+    """Run the demo; returns 0 when every submission ended as it should, 130 after Ctrl-C."""
     started = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="kernel_zoo-demo-"))
     try:
@@ -48,9 +50,12 @@ def main() -> int:
             print(f"\n{RULE}\n{time.monotonic() - started:.0f} s; the board is at {zoo.url}")
             if sys.stdin.isatty() and sys.stdout.isatty():
                 _stay(zoo)
-        return 1 if wrong else 0
+    except KeyboardInterrupt:
+        print("\nstopped before its end: server and runner are gone", flush=True)
+        return INTERRUPTED
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+    return 1 if wrong else 0
 
 
 def _walk(zoo: Zoo) -> list[str]:
@@ -121,10 +126,14 @@ def _kzoo(zoo: Zoo, *arguments: str) -> int:
         for argument in arguments
     ]
     _print_command(["kzoo", *shown])
-    done = run_command("kzoo_tui.cli", *arguments, KERNEL_ZOO_SERVER=zoo.url)
-    sys.stdout.write(done.stderr)
-    sys.stdout.write(done.stdout)
-    sys.stdout.flush()
+    done = subprocess.run(  # on our own streams: a terminal gets the progress line
+        [sys.executable, "-m", "kzoo_tui.cli", *arguments],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+        env=environment(KERNEL_ZOO_SERVER=zoo.url),
+        timeout=COMMAND_TIMEOUT_S,
+        check=False,
+    )
     return done.returncode
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
-from typing import TYPE_CHECKING
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.calls import directory_of, ended, git, kzoo, kzoo_json, submit
-from tests.e2e.processes import Zoo, run_command
+from tests.e2e.processes import Zoo, environment, run_command
 from tests.packages import KERNEL_ID, valid_package
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -110,6 +111,37 @@ def test_the_index_of_the_commands_equals_the_servers(zoo: Zoo, tmp_path: Path) 
     assert by_server.returncode == 0
     assert by_module.read_text() == by_server.stdout
     assert (zoo.state / "index.json").read_text() == by_server.stdout
+
+
+def command_lines() -> list[str]:
+    """Return the command lines of every process that there is."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it ended while we looked
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+    return lines
+
+
+def test_ctrl_c_in_the_middle_of_the_demo_ends_all_of_it_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "tests.e2e.demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(TMPDIR=str(tmp_path)),
+        start_new_session=True,
+    )
+    assert demo.stdout is not None
+    assert any(line.startswith("submitted ") for line in demo.stdout)
+    os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it: to all of them
+    out, err = demo.communicate(timeout=60)
+    assert demo.returncode == 130
+    assert out.endswith("\nstopped before its end: server and runner are gone\n")
+    assert "Traceback" not in out + err
+    assert list(tmp_path.iterdir()) == []
+    assert [line for line in command_lines() if str(tmp_path) in line] == []
 
 
 def test_the_demo_shows_every_outcome_and_ends_by_itself() -> None:
