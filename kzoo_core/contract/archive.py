@@ -10,11 +10,11 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from kzoo_core.contract import archive_problems as fault_of
-from kzoo_core.contract.archive_members import read_members
 from kzoo_core.contract.layout import CONTRACT_DIRECTORY, is_scoreboard
 from kzoo_core.contract.records import Package
-from kzoo_core.contract.tar_format import Entry, write_tar
+from kzoo_core.contract.tar import problems as fault_of
+from kzoo_core.contract.tar.format import Entry, write_tar
+from kzoo_core.contract.tar.members import read_members
 from kzoo_core.errors import BadInput, Problem
 from kzoo_core.ids import KernelId, kernel_id_problem
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from typing import BinaryIO
 
-    from kzoo_core.contract.archive_members import Contents
     from kzoo_core.contract.limits import PackageLimits
     from kzoo_core.contract.records import PackageFile
+    from kzoo_core.contract.tar.members import Contents
 
 _OWN_ROOT = "the archive's own root"
 

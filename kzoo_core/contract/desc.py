@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from kzoo_core.contract.formats.yaml_fields import read_fields
 from kzoo_core.contract.layout import DESC_PATH
 from kzoo_core.contract.records import Category, Desc, IoTensor, Quantization, Status
-from kzoo_core.contract.yaml_fields import read_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

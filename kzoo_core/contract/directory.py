@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kzoo_core.contract import archive_problems as fault_of
 from kzoo_core.contract.desc import parse_desc
 from kzoo_core.contract.layout import CONTRACT_DIRECTORY, DESC_PATH, SCOREBOARD_PATH
-from kzoo_core.contract.member_names import name_problem, twin_problems
 from kzoo_core.contract.quoting import listed, printable
 from kzoo_core.contract.records import Package, PackageFile
 from kzoo_core.contract.scoreboard_file import parse_scoreboard
-from kzoo_core.contract.tar_format import Kind
+from kzoo_core.contract.tar import problems as fault_of
+from kzoo_core.contract.tar.format import Kind
+from kzoo_core.contract.tar.names import name_problem, twin_problems
 from kzoo_core.errors import Broken, NotFound, Problem, Severity
 from kzoo_core.ids import KernelId, kernel_id_problem
 

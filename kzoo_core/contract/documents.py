@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from kzoo_core.contract.json_documents import NonFiniteNumber, NotOneDocument, load_json
-from kzoo_core.contract.yaml_documents import YamlDocument, dump_yaml, load_yaml, load_yaml_document
+from kzoo_core.contract.formats.json_documents import NonFiniteNumber, NotOneDocument, load_json
+from kzoo_core.contract.formats.yaml_documents import (
+    YamlDocument,
+    dump_yaml,
+    load_yaml,
+    load_yaml_document,
+)
 
 __all__ = [
     "NonFiniteNumber",

@@ -10,14 +10,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kzoo_core.contract.constant_operations import NotStatic
 from kzoo_core.contract.layout import BENCHMARK_PATH
-from kzoo_core.contract.module_constants import constant, is_bound, last_assignment
-from kzoo_core.contract.python_sources import parse_python
 from kzoo_core.contract.quoting import describe, listed, printable
 from kzoo_core.contract.records import Direction, MetricMeta, TestCaseMeta
 from kzoo_core.contract.schema_problems import pointer
 from kzoo_core.contract.schemas import validate
+from kzoo_core.contract.static.module import constant, is_bound, last_assignment
+from kzoo_core.contract.static.operations import NotStatic
+from kzoo_core.contract.static.sources import parse_python
 from kzoo_core.errors import Problem
 
 if TYPE_CHECKING:

@@ -19,26 +19,30 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kzoo_core.config import nearest
-from kzoo_core.contract.archive_problems import scoreboard_in_archive
-from kzoo_core.contract.desc import parse_desc
-from kzoo_core.contract.desc_checks import (
+from kzoo_core.contract.checks.desc import (
     category_problems,
     description_problems,
     reference_problems,
     status_problems,
 )
-from kzoo_core.contract.directory import (
-    DirectoryReading,
-    kernel_id_of_directory,
-    read_directory,
-)
-from kzoo_core.contract.entry_points import (
+from kzoo_core.contract.checks.entry_points import (
     build_env_problems,
     random_problems,
     script_problems,
     work_directory_problems,
 )
-from kzoo_core.contract.evidence import evidence_problems
+from kzoo_core.contract.checks.evidence import evidence_problems
+from kzoo_core.contract.checks.scoreboard import (
+    case_problems,
+    kernel_id_problems,
+    seed_problems,
+)
+from kzoo_core.contract.desc import parse_desc
+from kzoo_core.contract.directory import (
+    DirectoryReading,
+    kernel_id_of_directory,
+    read_directory,
+)
 from kzoo_core.contract.layout import (
     BENCHMARK_PATH,
     BUILD_PATH,
@@ -49,17 +53,13 @@ from kzoo_core.contract.layout import (
     SUBMITTED_PATHS,
     is_scoreboard,
 )
-from kzoo_core.contract.member_names import name_problem, twin_problems
 from kzoo_core.contract.metas import metas_of
-from kzoo_core.contract.python_sources import parse_python
 from kzoo_core.contract.quoting import printable
 from kzoo_core.contract.records import PackageReport
-from kzoo_core.contract.scoreboard_checks import (
-    case_problems,
-    kernel_id_problems,
-    seed_problems,
-)
 from kzoo_core.contract.scoreboard_file import parse_scoreboard
+from kzoo_core.contract.static.sources import parse_python
+from kzoo_core.contract.tar.names import name_problem, twin_problems
+from kzoo_core.contract.tar.problems import scoreboard_in_archive
 from kzoo_core.errors import Problem, Severity
 from kzoo_core.ids import SENTINEL_SHA, kernel_id_problem
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kzoo_core.clock import format_time, parse_time
+from kzoo_core.contract.formats.yaml_fields import read_fields
 from kzoo_core.contract.layout import SCOREBOARD_PATH
 from kzoo_core.contract.records import Correctness, Scoreboard, ScoreCase, ScoreEntry
-from kzoo_core.contract.yaml_fields import read_fields
 from kzoo_core.errors import Problem
 from kzoo_core.ids import KernelId, kernel_id_problem
 

@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kzoo_core.contract.documents import NonFiniteNumber, NotOneDocument, load_json
-from kzoo_core.contract.layout import DESC_PATH
-from kzoo_core.contract.limits import STDOUT_LIMIT_BYTES
-from kzoo_core.contract.output import parse_output
-from kzoo_core.contract.output_rules import (
+from kzoo_core.contract.checks.output import (
     accepted_case_problems,
     accepted_failure_problems,
     case_set_problems,
     metric_set_problems,
 )
+from kzoo_core.contract.documents import NonFiniteNumber, NotOneDocument, load_json
+from kzoo_core.contract.layout import DESC_PATH
+from kzoo_core.contract.limits import STDOUT_LIMIT_BYTES
+from kzoo_core.contract.output import parse_output
 from kzoo_core.contract.quoting import listed, printable
 from kzoo_core.contract.schemas import validate
 from kzoo_core.errors import Problem

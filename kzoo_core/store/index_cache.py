@@ -92,7 +92,7 @@ def _rules() -> str:
     package = Path(kzoo_core.__file__).parent
     digest = hashlib.sha256()
     for directory, pattern in (
-        (package / "contract", "*.py"),
+        (package / "contract", "**/*.py"),
         (package / "store", "*.py"),
         (schemas_directory(), "*.json"),
     ):

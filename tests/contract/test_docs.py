@@ -19,7 +19,7 @@ import kzoo_core.cli.validate_package
 import kzoo_core.runner.__main__
 import kzoo_server.__main__
 import kzoo_tui.arguments
-from kzoo_core.contract.evidence import RULES
+from kzoo_core.contract.checks.evidence import RULES
 from kzoo_core.contract.schemas import schema
 from kzoo_core.contract.verdict import VerdictReason
 from kzoo_core.runner.settings import RunnerSettings

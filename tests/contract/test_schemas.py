@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from kzoo_core.contract import yaml_documents
+from kzoo_core.contract.formats import yaml_documents
 from kzoo_core.contract.records import (
     Category,
     Correctness,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from kzoo_core.contract.constant_operations import Budget, NotStatic, Unreadable, binary
-from kzoo_core.contract.constant_values import Constants, bind
+from kzoo_core.contract.static.operations import Budget, NotStatic, Unreadable, binary
+from kzoo_core.contract.static.values import Constants, bind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

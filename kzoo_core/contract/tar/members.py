@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kzoo_core.contract import archive_problems as fault_of
-from kzoo_core.contract.gzip_source import GzipFault, GzipSource
-from kzoo_core.contract.member_names import name_problem, twin_problems
 from kzoo_core.contract.quoting import printable
 from kzoo_core.contract.records import PackageFile
-from kzoo_core.contract.tar_format import Kind, TarFault, TarReader
+from kzoo_core.contract.tar import problems as fault_of
+from kzoo_core.contract.tar.format import Kind, TarFault, TarReader
+from kzoo_core.contract.tar.gzip_source import GzipFault, GzipSource
+from kzoo_core.contract.tar.names import name_problem, twin_problems
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
     from kzoo_core.contract.limits import PackageLimits
-    from kzoo_core.contract.tar_format import Member
+    from kzoo_core.contract.tar.format import Member
     from kzoo_core.errors import Problem
 
 _HEADERS_PER_ENTRY = 4096

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kzoo_core.contract.constant_operations import Budget, NotStatic
-from kzoo_core.contract.constant_values import Constants
+from kzoo_core.contract.static.operations import Budget, NotStatic
+from kzoo_core.contract.static.values import Constants
 
 NAMES = {
     "SIZES": {"small": (1, 16), "large": (4, 64)},

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kzoo_core.contract.evidence import RULES, evidence_problems
+from kzoo_core.contract.checks.evidence import RULES, evidence_problems
 from kzoo_core.contract.records import PackageFile
 from kzoo_core.errors import Problem, Severity
 

@@ -11,7 +11,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from kzoo_core.contract.layout import BUILD_PATH
-from kzoo_core.contract.module_constants import is_bound
+from kzoo_core.contract.static.module import is_bound
 from kzoo_core.errors import Problem, Severity
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from kzoo_core.contract.constant_operations import (
+from kzoo_core.contract.quoting import printable
+from kzoo_core.contract.static.operations import (
     Budget,
     NotStatic,
     Unreadable,
@@ -19,7 +20,6 @@ from kzoo_core.contract.constant_operations import (
     iterate,
     unary,
 )
-from kzoo_core.contract.quoting import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

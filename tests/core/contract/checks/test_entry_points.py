@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from kzoo_core.contract.entry_points import (
+from kzoo_core.contract.checks.entry_points import (
     build_env_problems,
     random_problems,
     script_problems,

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from kzoo_core.contract.layout import CONTRACT_DIRECTORY, SCOREBOARD_PATH
 from kzoo_core.contract.quoting import listed, printable
-from kzoo_core.contract.tar_format import Kind
+from kzoo_core.contract.tar.format import Kind
 from kzoo_core.errors import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kzoo_core.contract.limits import PackageLimits
-    from kzoo_core.contract.tar_format import TarFault
+    from kzoo_core.contract.tar.format import TarFault
 
 _DEREFERENCE = "put the file itself in its place: tar --dereference --hard-dereference"
 _SOURCES_ONLY = "ship sources only; make data in build_test_env.py under the work directory"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kzoo_core.contract.member_names import name_problem, twin_problems
+from kzoo_core.contract.tar.names import name_problem, twin_problems
 from kzoo_core.errors import Problem
 
 BELOW = "paths below the kernel_id"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kzoo_core.contract.tar_format import (
+from kzoo_core.contract.tar.format import (
     BLOCK,
     Entry,
     Kind,

@@ -1,0 +1,1 @@
+"""The tar inside an archive: its format, and what a stranger's one may not hold (D9)."""
