@@ -17,7 +17,7 @@ def fields(**values: object) -> dict[str, object]:
 
 
 class LogfmtFormatter(logging.Formatter):
-    """``time=… level=… msg="…"`` and the fields; whatever is not a plain word is quoted."""
+    """``time=… level=… event="…"`` and the fields; whatever is not a plain word is quoted."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line, with a traceback's lines behind it when there is one."""
@@ -25,7 +25,7 @@ class LogfmtFormatter(logging.Formatter):
         pairs = {
             "time": f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z",
             "level": record.levelname.lower(),
-            "msg": record.getMessage(),
+            "event": record.getMessage(),
             **getattr(record, "fields", {}),
         }
         line = " ".join(f"{key}={_quoted(value)}" for key, value in pairs.items())

@@ -90,7 +90,7 @@ async def test_the_command_runs_one_attempt_and_warns_that_nothing_is_isolated(
     assert registration["version"] == __version__
     assert registration["instance"] == instance_in(tmp_path / "s")
     assert registration["boot_id"]
-    assert 'msg="the local backend isolates nothing: packages run as this user' in err
+    assert 'event="the local backend isolates nothing: packages run as this user' in err
 
 
 async def test_a_restarted_runner_is_the_same_instance(

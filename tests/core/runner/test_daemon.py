@@ -179,7 +179,7 @@ async def test_every_line_about_an_attempt_names_it_and_none_names_a_token(
 
     text = bench.lines.getvalue()
     for word in ("claimed", "phase", "ended", "refused", "delivered"):
-        lines = [line for line in text.splitlines() if f"msg={word}" in line]
+        lines = [line for line in text.splitlines() if f"event={word}" in line]
         assert lines, word
         assert all(f"attempt={planned.key}" in line for line in lines)
     assert "runner-token" not in text
@@ -523,8 +523,8 @@ async def test_scratch_and_results_that_cannot_be_removed_hold_nothing_up(
 
     assert planned.key in server.results
     text = bench.lines.getvalue()
-    assert 'msg="scratch stays behind"' in text
-    assert 'msg="a result stays on disk"' in text
+    assert 'event="scratch stays behind"' in text
+    assert 'event="a result stays on disk"' in text
 
 
 async def test_what_a_killed_runner_left_is_removed_before_anything_is_claimed(

@@ -17,7 +17,7 @@ def line_of(message: str, **values: object) -> str:
 
 def test_an_event_is_one_line_of_pairs() -> None:
     assert re.fullmatch(
-        r"time=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=info msg=claimed attempt=a-1 n=3\n",
+        r"time=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=info event=claimed attempt=a-1 n=3\n",
         line_of("claimed", attempt="a-1", n=3, nothing=None),
     )
 
@@ -37,7 +37,7 @@ def test_an_event_is_one_line_of_pairs() -> None:
 def test_a_value_that_is_no_plain_word_is_quoted_and_stays_on_its_line(
     value: str, written: str
 ) -> None:
-    assert line_of("m", value=value).endswith(f" msg=m value={written}\n")
+    assert line_of("m", value=value).endswith(f" event=m value={written}\n")
 
 
 def test_an_exception_follows_its_line() -> None:
@@ -50,7 +50,7 @@ def test_an_exception_follows_its_line() -> None:
 
     first, *rest = LogfmtFormatter().format(record).splitlines()
 
-    assert first.endswith("level=error msg=failed")
+    assert first.endswith("level=error event=failed")
     assert rest[-1] == "ValueError: why"
 
 
@@ -60,4 +60,4 @@ def test_a_logger_writes_to_its_stream_alone_however_often_it_is_made() -> None:
 
     logger_to(second, name="test-twice").warning("x")
 
-    assert (first.getvalue(), second.getvalue().count("msg=x")) == ("", 1)
+    assert (first.getvalue(), second.getvalue().count("event=x")) == ("", 1)
