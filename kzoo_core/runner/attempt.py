@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from kzoo_core.contract.verdict import FailureKind
 from kzoo_core.runner.backends.base import StopSignal
 from kzoo_core.runner.backoff import Backoff
 from kzoo_core.runner.execution import Execution
@@ -51,6 +52,8 @@ class AttemptRun:
         log: Logger,
     ) -> None:
         self.stop = StopSignal()
+        self.machine_failed = False
+        """Whether, once it has run, the result says that this machine is what failed."""
         self._claimed = claimed
         self._runner_id = runner_id
         self._root = root
@@ -90,6 +93,8 @@ class AttemptRun:
         finally:
             await self._backend.clean(self._claimed.key)
             await self._remove_root()
+        failure = report.failure
+        self.machine_failed = failure is not None and FailureKind(failure.kind).is_infrastructure
         return result_body(
             report,
             key=self._claimed.key,

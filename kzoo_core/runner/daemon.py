@@ -297,7 +297,7 @@ class RunnerDaemon:
             if self._stopping in {Stopping.CANCEL, Stopping.ABORT}:
                 return HasStopped(key)
             await self._keep_result(key, body)
-            return HasEnded(key)
+            return HasEnded(key, attempt.machine_failed)
         finally:
             self._attempt = None
             self._claims.pop(key, None)
@@ -398,7 +398,7 @@ class RunnerDaemon:
                 )
             case PhaseBegan(key, phase):
                 self._log.info("phase", extra=fields(attempt=key, phase=phase))
-            case HasEnded(key) | HasStopped(key):
+            case HasEnded(key, _) | HasStopped(key):
                 word = "ended" if isinstance(event, HasEnded) else "stopped"
                 self._log.info(word, extra=fields(attempt=key))
             case Refused(refusal):

@@ -99,9 +99,13 @@ class PhaseBegan:
 
 @dataclass(frozen=True, slots=True)
 class HasEnded:
-    """The attempt is over and its result is durable on the runner's disk."""
+    """The attempt is over and its result is durable on the runner's disk.
+
+    ``machine_failed``: by the result it was this machine, not the package, that failed.
+    """
 
     key: AttemptKey
+    machine_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,8 @@ class RunnerMachine:
         # results
         self._outbox = Outbox(self._new_pace)
         self._not_before = 0.0
+        self._claim_not_before = 0.0
+        self._repair_pace = self._new_pace()
         # the end
         self._stops_asked = 0
         self._finishing: str | None = None
@@ -197,8 +199,8 @@ class RunnerMachine:
                 self._on_nothing(waited_s)
             case HasFetched(key):
                 self._on_fetched(key)
-            case HasEnded(key):
-                self._on_ended(key)
+            case HasEnded(key, machine_failed):
+                self._on_ended(key, machine_failed)
             case HasStopped(key):
                 self._on_stopped(key)
             case HasDelivered(key):
@@ -257,7 +259,12 @@ class RunnerMachine:
         self._doing = Doing.RUNNING
         self._out.append(Execute(key))
 
-    def _on_ended(self, key: AttemptKey) -> None:
+    def _on_ended(self, key: AttemptKey, machine_failed: bool) -> None:
+        # A machine that fails at once, say for want of disk, would go through the whole queue.
+        if machine_failed:
+            self._claim_not_before = self._now + self._repair_pace.next()
+        else:
+            self._repair_pace.reset()
         discard = self._stopping in {Stopping.CANCEL, Stopping.ABORT}
         self._end_attempt()
         if discard:
@@ -451,7 +458,8 @@ class RunnerMachine:
             return
         entry = self._outbox.first()
         deliver_at = None if entry is None else max(entry.due_at, self._not_before)
-        claim_at = self._not_before if self._finishing is None else self._drained_by
+        next_claim_at = max(self._not_before, self._claim_not_before)
+        claim_at = next_claim_at if self._finishing is None else self._drained_by
         wake_at = min(at for at in (deliver_at, claim_at) if at is not None)
         if wake_at > self._now:
             self._doing = Doing.PAUSING

@@ -178,6 +178,33 @@ def test_a_claimed_attempt_begins_the_spacing_anew() -> None:
     assert pause_of(driver.tell(NothingToClaim(0.0))) <= 2
 
 
+def test_a_machine_that_fails_delivers_at_once_but_claims_at_growing_intervals() -> None:
+    driver = running()
+    pauses = []
+    for _ in range(6):
+        assert driver.tell(HasEnded(KEY, machine_failed=True)) == [Deliver(KEY)]
+        drop, *rest = driver.tell(HasDelivered(KEY))
+        assert drop == Drop(KEY, "delivered")
+        pauses.append(pause_of(rest))
+        driver.pass_pause(rest)
+        driver.tell(HasClaimed(KEY), HasFetched(KEY))
+
+    for pause, step in zip(pauses, (2, 4, 8, 16, 30, 30), strict=True):
+        assert step / 2 <= pause <= step
+
+
+def test_a_machine_that_works_again_claims_without_a_break_and_fails_anew_from_the_least() -> None:
+    driver = running()
+    for _ in range(3):
+        driver.tell(HasEnded(KEY, machine_failed=True))
+        driver.pass_pause(driver.tell(HasDelivered(KEY))[1:])
+        driver.tell(HasClaimed(KEY), HasFetched(KEY))
+    driver.tell(HasEnded(KEY))
+    assert isinstance(driver.tell(HasDelivered(KEY))[1], Claim)
+    driver.tell(HasClaimed(KEY), HasFetched(KEY), HasEnded(KEY, machine_failed=True))
+    assert pause_of(driver.tell(HasDelivered(KEY))[1:]) <= 2
+
+
 def test_a_server_that_holds_no_claims_open_is_not_asked_without_a_break() -> None:
     driver = Driver()
     driver.tell(Started(), HasRegistered(0.0))
