@@ -91,6 +91,8 @@ class PackBody:
                 (directory / f"{TEMPORARY_PREFIX}{file}").unlink(missing_ok=True)
             if kept:
                 keep.unlink(missing_ok=True)
+            if not (directory / f"{name}.idx").exists():
+                (directory / f"{name}.pack").unlink(missing_ok=True)
             raise
         durable.fsync_directory(directory)
         return name

@@ -98,6 +98,11 @@ def _unfinished_packs(git: Path) -> Iterator[str]:
         if ours or _age_s(path, git) > LONG_LIVED_S:
             durable.remove_file(path)
             yield f"removed the unfinished pack {path.name}"
+    for path in sorted(packs.glob("pack-*.pack")):
+        indexed = path.with_suffix(".idx").exists()
+        if not indexed and _age_s(path, git) > LONG_LIVED_S:
+            durable.remove_file(path)
+            yield f"removed {path.name}, a pack without an index"
     for path in sorted(packs.glob("*.keep")):
         if path.read_bytes() == KEEP_MARK:
             durable.remove_file(path)

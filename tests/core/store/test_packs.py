@@ -119,6 +119,24 @@ def test_a_failed_fsync_leaves_no_file_behind(
     assert list(directory.iterdir()) == []
 
 
+def test_an_index_that_cannot_be_put_in_place_leaves_no_pack_without_one(
+    repository: KernelRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = repository.git_directory / "objects/pack"
+    real = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        if target.suffix == ".idx":
+            raise OSError(5, "Input/output error")
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(OSError, match="Input/output error"):
+        write_pack(directory, draft_of(repository, a=b"1").made)
+
+    assert list(directory.iterdir()) == []
+
+
 def test_every_file_and_the_directory_are_fsynced_before_a_pack_counts(
     repository: KernelRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

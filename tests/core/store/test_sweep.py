@@ -121,6 +121,22 @@ def test_packs_that_were_not_finished_are_removed_unless_git_may_be_writing_them
     assert (ours.exists(), dead.exists(), live.exists()) == (False, False, True)
 
 
+def test_a_pack_without_an_index_is_removed_unless_git_may_be_indexing_it(
+    repository: KernelRepository,
+) -> None:
+    seed(repository)
+    packs = repository.git_directory / "objects/pack"
+    dead = made(packs / "pack-12.pack", age_s=4000, data=b"PACK")
+    live = made(packs / "pack-34.pack", age_s=60, data=b"PACK")
+    for whole in packs.glob("pack-*.idx"):
+        made(whole.with_suffix(".pack"), age_s=4000, data=whole.with_suffix(".pack").read_bytes())
+
+    said = sweep(repository, never)
+
+    assert said == ["removed pack-12.pack, a pack without an index"]
+    assert (dead.exists(), live.exists()) == (False, True)
+
+
 def test_a_keep_mark_of_ours_is_removed_and_one_of_git_is_not(
     repository: KernelRepository,
 ) -> None:
