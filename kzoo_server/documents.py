@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 BASE = "https://kernel-zoo.invalid/schemas/"
 OPENAPI_FILE = "openapi.yaml"
+PROBLEMS_MAX = 50
 
 
 class ApiDocument:
@@ -71,9 +73,13 @@ class ApiDocument:
         self.registry  # noqa: B018 - a cached property: asking is making
 
     def body_problems(self, component: str, body: Any) -> list[Problem]:
-        """Return what keeps a request's body from being a ``components.schemas`` entry."""
+        """Return what keeps a request's body from being a ``components.schemas`` entry.
+
+        A body can be wrong in as many ways as it has items; ``PROBLEMS_MAX`` of them are told.
+        """
         errors = self.validator(f"/components/schemas/{component}").iter_errors(body)
-        return [problem for error in errors for problem in problems_of(error, None, None)]
+        problems = (problem for error in errors for problem in problems_of(error, None, None))
+        return list(islice(problems, PROBLEMS_MAX))
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,7 +106,7 @@ async def received(
             )
         yield receiver.form(), archive
     finally:
-        await asyncio.shield(asyncio.to_thread(archive.unlink, missing_ok=True))
+        await asyncio.shield(asyncio.to_thread(_discard, archive))
 
 
 class _Receiver:
@@ -235,6 +235,12 @@ def _append(archive: FileIO, data: bytes) -> None:
     left = memoryview(data)
     while left:  # a disk that is nearly full takes a part
         left = left[archive.write(left) :]
+
+
+def _discard(archive: Path) -> None:
+    # What was answered holds whether or not this file goes: the directory is emptied at each start.
+    with suppress(OSError):
+        archive.unlink(missing_ok=True)
 
 
 @contextmanager

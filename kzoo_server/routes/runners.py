@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,13 @@ from kzoo_server.keys import CLOCK, DOCUMENT, HELD, SETTINGS, STAGE, STEPS
 from kzoo_server.queries import Query
 from kzoo_server.ranges import ranged_answer
 from kzoo_server.requests import current_request_id
-from kzoo_server.runner_calls import attempt_token, calling_runner, json_body, uuid_of
+from kzoo_server.runner_calls import (
+    as_record,
+    attempt_token,
+    calling_runner,
+    json_body,
+    uuid_of,
+)
 from kzoo_server.runner_protocol import (
     PROTOCOL_MAX,
     PROTOCOL_MIN,
@@ -63,7 +68,7 @@ async def register(request: web.Request) -> web.StreamResponse:
     with Query(request.query):
         system = request.app[STAGE].system
     body = await json_body(request, "the registration")
-    info = Bodies(request.app[DOCUMENT]).registration(body)
+    info = await as_record(request, Bodies(request.app[DOCUMENT]).registration, body)
     runner, token = system.runners.register(info, now=request.app[CLOCK].now())
     settings = request.app[SETTINGS]
     return json_answer(
@@ -86,7 +91,8 @@ async def claim(request: web.Request) -> web.StreamResponse:
         wait_s = _claim_wait(request, query)
     system = request.app[STAGE].system
     runner = calling_runner(request, system)
-    wanted = Bodies(request.app[DOCUMENT]).claim(await json_body(request, "the claim"))
+    body = await json_body(request, "the claim")
+    wanted = await as_record(request, Bodies(request.app[DOCUMENT]).claim, body)
     return await _claim(request, system, runner, wanted, wait_s)
 
 
@@ -126,7 +132,8 @@ async def heartbeat(request: web.Request) -> web.StreamResponse:
     with Query(request.query):
         system = request.app[STAGE].readable
     runner = calling_runner(request, system)
-    beat = Bodies(request.app[DOCUMENT]).heartbeat(await json_body(request, "the heartbeat"))
+    body = await json_body(request, "the heartbeat")
+    beat = await as_record(request, Bodies(request.app[DOCUMENT]).heartbeat, body)
     require_same(runner, beat.runner_id)
     system.runners.seen(
         runner.runner_id, now=request.app[CLOCK].now(), state=beat.state, gpus=beat.gpus
@@ -154,8 +161,7 @@ async def result(request: web.Request) -> web.StreamResponse:
     runner = calling_runner(request, system)
     token = attempt_token(request)
     body = await json_body(request, "the result", settings.result_limit_bytes)
-    # In a thread: at the bound of a result, decoding and digest take 60 ms.
-    told = await asyncio.to_thread(Bodies(request.app[DOCUMENT]).result, body)
+    told = await as_record(request, Bodies(request.app[DOCUMENT]).result, body)
     require_same(runner, told.runner_id)
     try:
         answer = await request.app[STEPS].run(
@@ -181,7 +187,8 @@ async def release(request: web.Request) -> web.StreamResponse:
         system = request.app[STAGE].readable
     runner = calling_runner(request, system)
     token = attempt_token(request)
-    told = Bodies(request.app[DOCUMENT]).release(await json_body(request, "the release"))
+    body = await json_body(request, "the release")
+    told = await as_record(request, Bodies(request.app[DOCUMENT]).release, body)
     require_same(runner, told.runner_id)
     after = await request.app[STEPS].run(
         system.queue.release(uuid, told.attempt, token, why=told.why)

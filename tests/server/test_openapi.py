@@ -8,9 +8,10 @@ from aiohttp import web
 from kzoo_core.clock import SystemClock
 from kzoo_core.resources import schemas_directory
 from kzoo_server.app import create_app
-from kzoo_server.documents import BASE, OPENAPI_FILE, ApiDocument, api_document
+from kzoo_server.documents import BASE, OPENAPI_FILE, PROBLEMS_MAX, ApiDocument, api_document
 from kzoo_server.settings import ServerSettings
 from tests.server.conftest import CHECK, Served
+from tests.server.stub_runner import registration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +28,13 @@ def test_a_document_that_was_made_ready_parses_nothing_later() -> None:
     assert "content" not in vars(document)
     document.make_ready()
     assert {"content", "registry"} <= vars(document).keys()
+
+
+def test_a_body_with_thousands_of_faults_hears_of_the_first_ones() -> None:
+    body = registration(features=[1] * 5000)
+    problems = api_document().body_problems("RegisterRequest", body)
+    assert len(problems) == PROBLEMS_MAX
+    assert "/features/0" in {problem.pointer for problem in problems}
 
 
 def operations() -> Iterator[tuple[str, str, Mapping[str, Any]]]:

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from kzoo_core.contract.documents import load_json
 from kzoo_server.keys import STAGE
+from kzoo_server.runner_protocol import Bodies
 from tests.server.stub_runner import StubRunner, registration
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from tests.server.conftest import Serve, Served
 
 UUID = "00000000-0000-4000-8000-000000000000"
+JSON = {"Content-Type": "application/json"}
 
 
 def replace_handler(served: Served, canonical: str, handler: Any) -> None:
@@ -182,10 +186,27 @@ async def test_a_large_body_is_parsed_beside_the_loop_and_refused_alike(
 
     monkeypatch.setattr("kzoo_server.bodies.load_json", parse)
     for body in (b"[1,", b"[" + b"1," * 50_000):
-        answer = await api.post("/api/runner/register", data=body, headers=JSON_HEADER)
+        answer = await api.post("/api/runner/register", data=body, headers=JSON)
         assert answer.status == 400
         assert answer.error["code"] == "BAD_BODY"
         assert "is no JSON document" in answer.error["message"]
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]
+
+
+async def test_a_large_record_is_checked_beside_the_loop(
+    api: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    real = Bodies.registration
+
+    def checked(bodies: Bodies, body: Any) -> Any:
+        threads.append(threading.current_thread())
+        return real(bodies, body)
+
+    monkeypatch.setattr(Bodies, "registration", checked)
+    small = await api.post("/api/runner/register", json=registration())
+    large = await api.post("/api/runner/register", json=registration(features=["x"] * 10_000))
+    assert (small.status, large.status) == (200, 400)
     assert [thread is threading.main_thread() for thread in threads] == [True, False]
 
 

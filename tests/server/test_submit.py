@@ -407,6 +407,19 @@ async def test_a_disk_that_fills_up_while_an_archive_comes_keeps_nothing(
     assert server.uploads == []
 
 
+async def test_an_upload_that_cannot_be_removed_is_no_reason_to_refuse_what_was_kept(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.unlink", stuck)
+        answer = await server.api.submit(ARCHIVE)
+    assert answer.status == 202
+    assert len(server.uploads) == 1
+
+
 async def test_a_disk_without_room_for_one_more_file_is_told_as_full(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
