@@ -86,7 +86,8 @@ def test_only_entry_points_read_what_lies_around() -> None:
 
 
 def test_a_file_holds_one_idea_and_says_which() -> None:
-    too_long = [str(path) for path in SOURCES if path.read_text("utf-8").count("\n") > 600]
+    everything = [*SOURCES, *(CHECKOUT / "tests").rglob("*.py"), *(CHECKOUT / "docs").rglob("*.py")]
+    too_long = [str(path) for path in everything if path.read_text("utf-8").count("\n") > 600]
     silent = [str(path) for path in SOURCES if not ast.get_docstring(parsed(path))]
     assert (too_long, silent) == ([], [])
 
