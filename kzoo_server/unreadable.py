@@ -22,28 +22,36 @@ if TYPE_CHECKING:
 
 
 class EnvelopingRunner(web.AppRunner):
-    """Runs the application so that what aiohttp itself refuses is an envelope too."""
+    """Runs the application so that what aiohttp itself refuses is an envelope too.
+
+    aiohttp has no public way to choose the protocol. Should an inside that this leans on be gone in
+    a later version, its own server is used as it is, and such requests get its plain text.
+    """
 
     async def _make_server(self) -> web.Server:
         made = await super()._make_server()
-        if self.app is None:
-            raise ValueError("the runner has no application")
-        return _Server(made, self.app[NEW_REQUEST_ID])
+        options = getattr(made, "_kwargs", None)
+        if options is None:
+            return made
+        return _Server(made, options, self.app[NEW_REQUEST_ID])
 
 
 class _Server(web.Server):
-    def __init__(self, made: web.Server, new_request_id: Callable[[], str]) -> None:
+    def __init__(
+        self, made: web.Server, options: dict[str, Any], new_request_id: Callable[[], str]
+    ) -> None:
         super().__init__(
             made.request_handler,
             request_factory=made.request_factory,
             handler_cancellation=made.handler_cancellation,
             loop=asyncio.get_running_loop(),
-            **made._kwargs,  # aiohttp has no public way to choose the protocol
+            **options,
         )
+        self._options = options
         self._new_request_id = new_request_id
 
     def __call__(self) -> web.RequestHandler:
-        return _Connection(self, self._new_request_id, self._kwargs)
+        return _Connection(self, self._new_request_id, self._options)
 
 
 class _Connection(web.RequestHandler):

@@ -92,3 +92,21 @@ async def test_what_no_middleware_caught_is_answered_with_the_envelope(port: int
     status, _, body = await sent(port, b"GET /broken HTTP/1.1\r\nHost: a\r\n\r\n")
     assert status == "HTTP/1.1 500 Internal Server Error"
     assert json.loads(body)["error"]["code"] == "INTERNAL"
+
+
+async def test_an_aiohttp_of_another_make_serves_on_with_its_own_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = web.AppRunner._make_server
+
+    async def changed(runner: web.AppRunner) -> web.Server:
+        made = await real(runner)
+        del made._kwargs
+        return made
+
+    monkeypatch.setattr(web.AppRunner, "_make_server", changed)
+    app = web.Application()
+    app[NEW_REQUEST_ID] = lambda: "r1"
+    runner = EnvelopingRunner(app, handle_signals=False)
+    made = await runner._make_server()
+    assert type(made) is web.Server
