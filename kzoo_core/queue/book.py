@@ -1,4 +1,4 @@
-"""The submissions in memory: found by id, by key, by claim, and listed newest first."""
+"""The submissions in memory: found by id, by claim, and listed newest first."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kzoo_core.clock import parse_time
 from kzoo_core.errors import BadInput, Problem
 from kzoo_core.ids import SubmissionId
 from kzoo_core.queue.exchange import QueueCounts, SubmissionPage
+from kzoo_core.queue.keys import Keys
 from kzoo_core.queue.records import State, Submission
 from kzoo_core.queue.scheduler import age
 
@@ -30,7 +31,7 @@ class Book:
         self._by_state: dict[State, dict[SubmissionId, Submission]] = {state: {} for state in State}
         self._state: dict[SubmissionId, State] = {}
         self._by_age: list[_Age] = []
-        self._keys: dict[tuple[SubmitterId, str], _Age] = {}
+        self.keys = Keys()
         self._claims: dict[tuple[RunnerId, ClaimId], SubmissionId] = {}
         self._done_bytes: dict[SubmissionId, int] = {}
         self._done_total = 0
@@ -46,7 +47,7 @@ class Book:
         before = self._state.get(uuid)
         if before is None:
             insort(self._by_age, age(submission))
-            self._put_key(submission)
+            self.keys.put(submission)
         elif before is not submission.state:
             self._drop_claim(self._by_state[before].pop(uuid))
         self._state[uuid] = submission.state
@@ -61,10 +62,11 @@ class Book:
         self._done_bytes[uuid] = size
 
     def remove(self, uuid: SubmissionId) -> None:
-        """Forget a submission; its key is remembered until ``forget_keys``."""
+        """Forget a submission; its key is still remembered."""
         submission = self._by_state[self._state.pop(uuid)].pop(uuid)
         self._done_total -= self._done_bytes.pop(uuid, 0)
         del self._by_age[bisect_left(self._by_age, age(submission))]
+        self.keys.evict(uuid)
 
     def in_state(self, state: State) -> tuple[Submission, ...]:
         """Return the submissions in one state: those done in the order they ended, if put so."""
@@ -74,17 +76,6 @@ class Book:
         """Return the running submission whose open attempt answers this claim."""
         uuid = self._claims.get((runner_id, claim_id))
         return None if uuid is None else self.get(uuid)
-
-    def keyed(self, submitter_id: SubmitterId, key: str) -> SubmissionId | None:
-        """Return the newest submission of this submitter under this key, evicted or not."""
-        made = self._keys.get((submitter_id, key))
-        return None if made is None else made[1]
-
-    def forget_keys(self, before: datetime) -> None:
-        """Forget the keys of submissions made before that time."""
-        for name, made in list(self._keys.items()):
-            if made[0] < before:
-                del self._keys[name]
 
     def next_instant(self, now: datetime) -> datetime:
         """Return a time for the next submission: now, or just behind the newest one's.
@@ -145,14 +136,6 @@ class Book:
         for index in range(end - 1, -1, -1):
             uuid = self._by_age[index][1]
             yield self._by_state[self._state[uuid]][uuid]
-
-    def _put_key(self, submission: Submission) -> None:
-        if submission.idempotency is None:
-            return
-        key = (submission.submitter_id, submission.idempotency.key)
-        held = self._keys.get(key)
-        if held is None or held < age(submission):
-            self._keys[key] = age(submission)
 
     def _drop_claim(self, submission: Submission) -> None:
         if submission.state is State.RUNNING:

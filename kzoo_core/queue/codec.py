@@ -22,6 +22,7 @@ from kzoo_core.ids import (
     SubmissionId,
     SubmitterId,
 )
+from kzoo_core.queue.keys import KeyUse
 from kzoo_core.queue.records import (
     Attempt,
     AttemptEnd,
@@ -35,7 +36,7 @@ from kzoo_core.queue.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 Value = TypeVar("Value")
 Made = TypeVar("Made")
@@ -145,6 +146,29 @@ def read_report(data: bytes, stdout: Callable[[], bytes]) -> RunReport:
         )
 
     return _read(data, "report", report)
+
+
+def write_keys(uses: Iterable[KeyUse]) -> bytes:
+    """Return idempotency keys and what they stand for."""
+    return _dump(
+        {
+            "keys": [
+                {
+                    "made_at": _write_time(use.made_at),
+                    "uuid": use.uuid,
+                    "submitter_id": use.submitter_id,
+                    "key": use.key,
+                    "body_sha256": use.body_sha256,
+                }
+                for use in uses
+            ]
+        }
+    )
+
+
+def read_keys(data: bytes) -> tuple[KeyUse, ...]:
+    """Return what ``write_keys`` wrote; raises ``UnreadableRecord``."""
+    return _read(data, "keys", lambda fields: fields.each("keys", _key_use))
 
 
 class _Fields:
@@ -299,6 +323,16 @@ def _record(fields: _Fields) -> Record:
         unit=fields.take("unit", str),
         value=fields.number("value"),
         previous=fields.maybe_number("previous"),
+    )
+
+
+def _key_use(fields: _Fields) -> KeyUse:
+    return KeyUse(
+        made_at=fields.time("made_at"),
+        uuid=SubmissionId(fields.take("uuid", str)),
+        submitter_id=SubmitterId(fields.take("submitter_id", str)),
+        key=fields.take("key", str),
+        body_sha256=Sha256(fields.take("body_sha256", str)),
     )
 
 

@@ -99,9 +99,8 @@ class QueueCore:
         over = self._ledger.book.overflow(
             keep=self._settings.keep_done, keep_bytes=self._settings.keep_done_bytes
         )
-        for uuid in over:
-            await self._ledger.evict(uuid)
-        self._ledger.book.forget_keys(now - timedelta(seconds=self._settings.idempotency_s))
+        self._ledger.book.keys.forget(now - timedelta(seconds=self._settings.idempotency_s))
+        await self._ledger.evict(over)
 
     def get(self, uuid: SubmissionId) -> Submission:
         """Return the newest record; raises ``Gone`` ``SUBMISSION_EVICTED`` or ``NotFound``."""

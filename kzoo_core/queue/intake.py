@@ -67,21 +67,18 @@ class Intake(QueueCore):
 
     def _made_under(self, new: NewSubmission, key: Idempotency) -> Submission | None:
         oldest = self._clock.now() - timedelta(seconds=self._settings.idempotency_s)
-        self._ledger.book.forget_keys(oldest)
-        uuid = self._ledger.book.keyed(new.submitter_id, key.key)
-        if uuid is None:
+        use = self._ledger.book.keys.find(new.submitter_id, key.key, since=oldest)
+        if use is None:
             return None
-        held = self._ledger.get(uuid)
-        if held.idempotency == key:
-            return held
-        expected = "" if held.idempotency is None else held.idempotency.body_sha256
-        message = f"the Idempotency-Key was used for submission {uuid}, which has other content"
+        if use.body_sha256 == key.body_sha256:
+            return self._ledger.get(use.uuid)
+        message = f"the Idempotency-Key was used for submission {use.uuid}, which has other content"
         hint = "a key stands for one submission: use a new key for new content"
         problem = Problem(
             code="idempotency_mismatch",
             message=message,
             found=f"content with sha256 {key.body_sha256}",
-            expected=f"content with sha256 {expected}",
+            expected=f"content with sha256 {use.body_sha256}",
             hint=hint,
         )
         raise Conflict("IDEMPOTENCY_MISMATCH", message, hint=hint, details=(problem,))

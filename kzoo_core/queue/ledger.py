@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kzoo_core.errors import Gone, NotFound, Retryable
@@ -45,6 +46,8 @@ class Ledger:
     def load(self, recovery: Recovery, secret: QueueSecret) -> None:
         """Take in what recovery found."""
         self._secret = secret
+        for use in recovery.keys:
+            self.book.keys.put_evicted(use)
         for submission in recovery.submissions:
             if submission.state is not State.DONE:
                 self.book.put(submission)
@@ -143,10 +146,16 @@ class Ledger:
                 self._adopt(after)
             return after
 
-    async def evict(self, uuid: SubmissionId) -> None:
-        """Remove a finished submission from disk and memory."""
+    async def evict(self, over: tuple[SubmissionId, ...]) -> None:
+        """Remove finished submissions from disk and memory; their keys are kept on disk first."""
+        if not over:
+            return
         async with self._lock:
-            await self._disk.run(lambda: self._spool.evict(uuid), lambda _: self._forget(uuid))
+            outliving = self.book.keys.outliving(over)
+            await self._disk.run(lambda: self._spool.keep_keys(outliving))
+        for uuid in over:
+            async with self._lock:
+                await self._disk.run(partial(self._spool.evict, uuid), self._forgetting(uuid))
 
     def subscribe(self, callback: Callable[[Submission], None]) -> Callable[[], None]:
         """Call back with every visible change, soon and in order; returns how to stop it."""
@@ -187,7 +196,10 @@ class Ledger:
             for callback in tuple(self._subscribers.values()):
                 loop.call_soon(callback, after)
 
-    def _forget(self, uuid: SubmissionId) -> None:
-        self.book.remove(uuid)
-        self.changed.notify(uuid)
-        self.logged.notify(uuid)
+    def _forgetting(self, uuid: SubmissionId) -> Callable[[None], None]:
+        def forget(_: None) -> None:
+            self.book.remove(uuid)
+            self.changed.notify(uuid)
+            self.logged.notify(uuid)
+
+        return forget

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kzoo_core import durable
-from kzoo_core.queue.codec import UnreadableRecord, read_submission
+from kzoo_core.queue.codec import UnreadableRecord, read_keys, read_submission
 from kzoo_core.queue.records import State, Submission
-from kzoo_core.queue.spool import PACKAGE, RECORD, Spool, disk_errors, tree_bytes
+from kzoo_core.queue.spool import KEYS, PACKAGE, RECORD, Spool, disk_errors, tree_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from kzoo_core.ids import SubmissionId
+    from kzoo_core.queue.keys import KeyUse
 
 _ORDER_OF_TRUTH = (State.PENDING, State.RUNNING, State.REPORTED, State.DONE)
 _MONTH = re.compile(r"\d{4}-\d{2}")
@@ -29,12 +30,13 @@ _MONTH = re.compile(r"\d{4}-\d{2}")
 class Recovery:
     """``submissions`` oldest first; ``sizes`` in bytes of those that are done.
 
-    ``notes`` says in one sentence each what was put right; ``corrupt`` counts what could not be
-    read and lies in ``corrupt/`` now.
+    ``keys`` are those of submissions that are no longer held. ``notes`` says in one sentence each
+    what was put right; ``corrupt`` counts what could not be read and lies in ``corrupt/`` now.
     """
 
     submissions: tuple[Submission, ...]
     sizes: Mapping[SubmissionId, int]
+    keys: tuple[KeyUse, ...]
     notes: tuple[str, ...]
     corrupt: int
 
@@ -81,6 +83,7 @@ class _Recoverer:
                 for item in found
                 if item.submission.state is State.DONE
             },
+            keys=self._keys(),
             notes=tuple(self._notes),
             corrupt=self._corrupt,
         )
@@ -152,6 +155,16 @@ class _Recoverer:
         self._sweep(home)
         self._spool.locate(kept.submission.uuid, home)
         return _Copy(home, kept.submission)
+
+    def _keys(self) -> tuple[KeyUse, ...]:
+        path = self._root / KEYS
+        try:
+            return read_keys(path.read_bytes())
+        except FileNotFoundError:
+            return ()
+        except UnreadableRecord as error:
+            self._set_aside(path, error.message)
+            return ()
 
     def _sweep(self, directory: Path) -> None:
         for path in directory.glob(".*.tmp"):

@@ -3,6 +3,7 @@
 ::
 
     format  lock  secret
+    keys.json                               idempotency keys that outlive their submissions
     tmp/        what nobody was told of; emptied at every start
     pending/<uuid>/   running/<uuid>/   reported/<uuid>/   done/YYYY-MM/<uuid>/
         submission.json                     the record
@@ -48,20 +49,22 @@ from typing import TYPE_CHECKING
 
 from kzoo_core import durable
 from kzoo_core.errors import Broken, NotFound, Retryable
-from kzoo_core.queue.codec import write_report, write_submission
+from kzoo_core.queue.codec import write_keys, write_report, write_submission
 from kzoo_core.queue.records import State, Submission
 from kzoo_core.queue.tokens import SECRET_BYTES, QueueSecret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kzoo_core.contract.records import RunReport
     from kzoo_core.ids import Sha256, SubmissionId
+    from kzoo_core.queue.keys import KeyUse
 
 FORMAT = 1
 RECORD = "submission.json"
 PACKAGE = "package.tar.gz"
+KEYS = "keys.json"
 
 _DIRECTORIES = ("tmp", "pending", "running", "reported", "done", "late", "corrupt")
 _DISK_IS_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -219,6 +222,14 @@ class Spool:
             if late.exists():
                 durable.remove_tree(late)
         del self._where[uuid]
+
+    def keep_keys(self, uses: Sequence[KeyUse]) -> None:
+        """Keep the idempotency keys of evicted submissions, in place of those kept before.
+
+        Raises ``Retryable`` ``DISK_FULL`` or ``SpoolFailed``.
+        """
+        with disk_errors():
+            durable.write_file(self.root / KEYS, write_keys(uses), mode=0o600)
 
     def read(self, uuid: SubmissionId, name: str) -> bytes:
         """Return one file of a submission; raises ``NotFound`` ``NO_SUCH_FILE`` or ``Broken``."""

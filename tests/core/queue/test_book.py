@@ -77,20 +77,13 @@ def test_a_claim_is_found_while_its_attempt_is_open() -> None:
     assert book.claimed(RUNNER, ClaimId("claim-1")) is None
 
 
-def test_a_key_names_the_newest_submission_made_under_it_until_it_is_old() -> None:
-    book = book_of(keyed(pending(2), "k"), keyed(pending(1), "k"), keyed(pending(3), "other"))
-    assert book.keyed(ALICE, "k") == uuid_of(2)
-    assert book.keyed(BOB, "k") is None
-    book.forget_keys(at(3))
-    assert book.keyed(ALICE, "k") is None
-    assert book.keyed(ALICE, "other") == uuid_of(3)
-
-
 def test_a_key_outlives_its_evicted_submission() -> None:
     book = book_of(keyed(accepted(), "k"))
     book.remove(uuid_of(1))
     assert book.get(uuid_of(1)) is None
-    assert book.keyed(ALICE, "k") == uuid_of(1)
+    use = book.keys.find(ALICE, "k", since=at(0))
+    assert use is not None
+    assert use.uuid == uuid_of(1)
 
 
 def test_no_two_submissions_carry_the_same_instant() -> None:

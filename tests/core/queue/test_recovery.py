@@ -59,7 +59,7 @@ def recovered(spool: Spool) -> Recovery:
 
 
 def test_an_empty_spool_has_nothing_to_say(spool: Spool) -> None:
-    assert recovered(spool) == Recovery((), {}, (), 0)
+    assert recovered(spool) == Recovery((), {}, (), (), 0)
 
 
 def test_everything_in_order_is_read_back_oldest_first(spool: Spool) -> None:

@@ -152,6 +152,42 @@ async def test_evicted_submissions_stay_gone(tmp_path: Path) -> None:
             harness.queue.get(old.uuid)
 
 
+async def test_a_key_outlives_its_evicted_submission_and_a_restart(tmp_path: Path) -> None:
+    settings = with_settings(keep_done=0)
+    async with started(tmp_path, settings=settings) as harness:
+        made = await harness.queue.submit(new_submission(1), "key")
+        await harness.queue.cancel(made.uuid, by="alice")
+        await harness.queue.sweep()
+    async with started(tmp_path, settings=settings, seed=8) as harness:
+        with pytest.raises(Gone) as gone:
+            await harness.queue.submit(new_submission(1), "key")
+        assert made.uuid in gone.value.message
+        with pytest.raises(Conflict) as other:
+            await harness.queue.submit(new_submission(2), "key")
+        assert other.value.code == "IDEMPOTENCY_MISMATCH"
+        assert harness.queue.counts().pending == 0
+        # A second eviction keeps the first one's key.
+        second = await harness.queue.submit(new_submission(3), "second")
+        await harness.queue.cancel(second.uuid, by="alice")
+        await harness.queue.sweep()
+    async with started(tmp_path, settings=settings, seed=9) as harness:
+        for number, key in ((1, "key"), (3, "second")):
+            with pytest.raises(Gone):
+                await harness.queue.submit(new_submission(number), key)
+        harness.clock.advance(24 * 3600 + 1)
+        again = await harness.queue.submit(new_submission(1), "key")
+        assert again.uuid != made.uuid
+
+
+async def test_keys_that_cannot_be_read_are_set_aside_and_said(tmp_path: Path) -> None:
+    async with started(tmp_path):
+        pass
+    (tmp_path / "keys.json").write_text("{}")
+    async with started(tmp_path, seed=8) as harness:
+        assert harness.queue.counts().pending == 0
+    assert (tmp_path / "corrupt" / "keys.json").read_text() == "{}"
+
+
 async def test_smaller_bounds_evict_what_ended_first_after_the_start(tmp_path: Path) -> None:
     clock = ManualClock(T0)
     async with started(tmp_path, clock=clock) as harness:
