@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from kzoo_core.errors import Conflict
 
@@ -56,6 +56,18 @@ def make_directory(path: Path) -> None:
         fsync_directory(directory.parent)
 
 
+def write_stream(stream: BinaryIO, data: bytes) -> None:
+    """Write ``data`` to a file that its owner opened, and make the bytes durable."""
+    stream.write(data)
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+def rename(source: Path, target: Path) -> None:
+    """Give ``source`` the name ``target``; the caller makes that durable in the directory."""
+    source.replace(target)
+
+
 def write_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     """Write ``path`` whole or not at all: temporary name, fsync, rename, fsync of the directory.
 
@@ -63,34 +75,20 @@ def write_file(path: Path, data: bytes, *, mode: int = 0o644) -> None:
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
-        temporary.replace(path)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(descriptor, mode)
+            write_stream(stream, data)
+        rename(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     fsync_directory(path.parent)
 
 
-def append_file(path: Path, data: bytes, *, at: int) -> None:
-    """Write ``data`` at byte offset ``at`` of ``path`` (made when missing) and fsync it.
-
-    What lay at or behind ``at`` is cut first: a tail that was never acknowledged is no history.
-    """
-    with path.open("r+b" if path.exists() else "w+b") as stream:
-        stream.truncate(at)
-        stream.seek(at)
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
 def move(source: Path, target: Path) -> None:
     """Rename ``source`` to ``target`` on one file system and make both directories durable."""
-    source.replace(target)
+    rename(source, target)
     fsync_directory(target.parent)
     if source.parent != target.parent:
         fsync_directory(source.parent)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kzoo_core.contract.directory import read_directory
 from kzoo_core.contract.layout import CONTRACT_DIRECTORY
-from kzoo_core.contract.records import Package, PackageFile
+from kzoo_core.contract.records import Package
 from kzoo_core.errors import Problem
 from kzoo_core.store.objects import PACKAGE_DIRECTORY, is_kernel
 
@@ -53,8 +53,7 @@ class GitFolder:
         files, problems = {}, []
         for path, entry in self.repository.files(self.tree):
             if entry.is_file:
-                data = self.repository.objects.blob(entry.sha)
-                files[path] = PackageFile(data, entry.mode & 0o111 != 0)
+                files[path] = self.repository.package_file(entry)
             else:
                 problems.append(_not_a_file(path, f"git mode {entry.mode:06o}"))
         return Package(kernel_id, files), problems

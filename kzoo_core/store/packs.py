@@ -85,7 +85,7 @@ class PackBody:
             if kept:
                 keep.write_bytes(KEEP_MARK)
             for file in written:
-                (directory / f"{TEMPORARY_PREFIX}{file}").replace(directory / file)
+                durable.rename(directory / f"{TEMPORARY_PREFIX}{file}", directory / file)
         except BaseException:
             for file in written:
                 (directory / f"{TEMPORARY_PREFIX}{file}").unlink(missing_ok=True)
@@ -229,6 +229,4 @@ def _write_temporary(path: Path, data: bytes) -> None:
     # One open for bytes, mode and fsync: opening is what costs most here after the fsync itself.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PACK_MODE)
     with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(descriptor)
+        durable.write_stream(stream, data)

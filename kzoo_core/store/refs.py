@@ -82,10 +82,8 @@ class Refs:
                 if self.read(name) != old:
                     lock.unlink()
                     return False
-                stream.write(f"{new}\n".encode("ascii"))
-                stream.flush()
-                os.fsync(stream.fileno())
-            lock.replace(path)
+                durable.write_stream(stream, f"{new}\n".encode("ascii"))
+            durable.rename(lock, path)
         except BaseException:
             lock.unlink(missing_ok=True)
             raise

@@ -177,11 +177,15 @@ class KernelRepository:
         if tree is None:
             return None
         files = {
-            path: PackageFile(self.objects.blob(entry.sha), entry.mode & 0o111 != 0)
+            path: self.package_file(entry)
             for path, entry in self.files(ObjectID(tree.encode("ascii")))
             if entry.is_file
         }
         return Package(kernel_id, files)
+
+    def package_file(self, entry: Entry) -> PackageFile:
+        """Return a regular file as a package holds it; raises ``Broken``."""
+        return PackageFile(self.objects.blob(entry.sha), entry.mode & 0o111 != 0)
 
     def files(self, tree: ObjectID) -> Iterator[tuple[str, Entry]]:
         """Yield everything below ``tree`` that is no directory, by POSIX path, in git's order."""

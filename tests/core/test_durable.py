@@ -50,14 +50,6 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
-def test_an_append_cuts_what_was_never_acknowledged(tmp_path: Path, synced: list[str]) -> None:
-    path = tmp_path / "log"
-    durable.append_file(path, b"hello", at=0)
-    durable.append_file(path, b"p!", at=3)
-    assert path.read_bytes() == b"help!"
-    assert synced == ["log", "log"]
-
-
 def test_missing_directories_are_made_and_each_is_synced_in_its_parent(
     tmp_path: Path, synced: list[str]
 ) -> None:

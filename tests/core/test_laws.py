@@ -34,6 +34,11 @@ AMBIENT = {
     "datetime.now",
     "datetime.utcnow",
     "time.time",
+    "random.SystemRandom",
+    "secrets.token_bytes",
+    "secrets.token_hex",
+    "secrets.token_urlsafe",
+    "uuid.uuid4",
 }
 
 
@@ -48,14 +53,14 @@ def imported_names(tree: ast.Module) -> set[str]:
     return names
 
 
-def ambient_reads(tree: ast.Module) -> list[str]:
-    """Return where a file reaches for the environment, argv, the directory or the wall clock."""
+def uses(tree: ast.Module, names: set[str]) -> list[str]:
+    """Return where a file uses one of ``names``, each written as ``module.attribute``."""
     return [
         f"line {node.lineno}: {node.value.id}.{node.attr}"
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
-        and f"{node.value.id}.{node.attr}" in AMBIENT
+        and f"{node.value.id}.{node.attr}" in names
     ]
 
 
@@ -80,7 +85,17 @@ def test_only_entry_points_read_what_lies_around() -> None:
     found = {
         str(path): reads
         for path in SOURCES
-        if path not in ENTRY_POINTS and (reads := ambient_reads(parsed(path)))
+        if path not in ENTRY_POINTS and (reads := uses(parsed(path), AMBIENT))
+    }
+    assert found == {}
+
+
+def test_only_the_durable_seam_syncs() -> None:
+    found = {
+        str(path): syncs
+        for path in SOURCES
+        if path != CORE / "durable.py"
+        and (syncs := uses(parsed(path), {"os.fsync", "os.fdatasync", "os.sync"}))
     }
     assert found == {}
 

@@ -36,7 +36,6 @@ _STEPS = (
     "fsync_file",
     "make_directory",
     "write_file",
-    "append_file",
     "move",
     "remove_file",
     "remove_tree",
