@@ -33,14 +33,6 @@ _RESULT_STILL_TAKEN = frozenset({AttemptEnd.LOST, AttemptEnd.UNCONFIRMED})
 class Attempts(QueueCore):
     """What a runner with an attempt asks of the queue."""
 
-    async def confirm(self, uuid: SubmissionId, attempt: int, token: str) -> Submission:
-        """Take a sign of life of an attempt; one that is over is left as it is.
-
-        Raises ``Forbidden``, ``NotFound``, ``Gone``.
-        """
-        self._check_token(uuid, attempt, token)
-        return await self._alive(uuid, attempt, None)
-
     async def heartbeat(self, runner_id: RunnerId, beats: Sequence[Beat]) -> HeartbeatReply:
         """Take a runner's word for what it works on, and say of each attempt what to do.
 

@@ -177,18 +177,6 @@ def heartbeat(
     return _changed(submission, attempts=attempts)
 
 
-def confirm(
-    submission: Submission, *, number: int, now: datetime, settings: QueueSettings
-) -> Submission:
-    """Take the first sign of life of a claim; later ones change nothing.
-
-    Raises ``NotFound`` or ``StaleAttempt``.
-    """
-    if open_attempt(submission, number).confirmed:
-        return submission
-    return heartbeat(submission, number=number, now=now, settings=settings)
-
-
 def resume(submission: Submission, *, now: datetime, settings: QueueSettings) -> Submission:
     """Give a running attempt its time anew after the server, or the clock, made a jump.
 

@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from kzoo_core.errors import KzooError
 from kzoo_core.ids import RunnerId, Sha256, SubmissionId, parse_kernel_id, parse_submission_id
+from kzoo_core.queue.exchange import Order
 from kzoo_core.runner.records import (
     Advice,
     AttemptKey,
     BeatAnswer,
     ClaimedAttempt,
     Delivery,
-    Order,
     Registered,
     RunnerLimits,
 )

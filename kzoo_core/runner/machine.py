@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from kzoo_core.queue.exchange import Order
 from kzoo_core.queue.records import Phase
 from kzoo_core.runner.backoff import Backoff
 from kzoo_core.runner.events import (
@@ -49,7 +50,6 @@ from kzoo_core.runner.records import (
     EXIT_OUTDATED,
     Advice,
     Beat,
-    Order,
 )
 from kzoo_core.runner.status_action import Action, action_for
 

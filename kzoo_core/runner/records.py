@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kzoo_core.ids import KernelId, RunnerId, Sha256, SubmissionId
+    from kzoo_core.queue.exchange import Order
     from kzoo_core.queue.records import Phase
 
 PROTOCOL_MIN = 1
@@ -87,14 +88,6 @@ class ClaimedAttempt:
     bench_s: float
     limits: RunnerLimits
     cancel_grace_s: float
-
-
-class Order(StrEnum):
-    """What a heartbeat's answer may ask for one attempt."""
-
-    CONTINUE = "continue"
-    CANCEL = "cancel"
-    ABORT = "abort"
 
 
 class Advice(StrEnum):

@@ -99,7 +99,7 @@ def claimed(submission: Submission | None = None, *, now: datetime = T0) -> Subm
 
 def confirmed(submission: Submission | None = None, *, now: datetime = T0) -> Submission:
     submission = claimed(submission, now=now)
-    return states.confirm(submission, number=len(submission.attempts), now=now, settings=SETTINGS)
+    return states.heartbeat(submission, number=len(submission.attempts), now=now, settings=SETTINGS)
 
 
 def reported(submission: Submission | None = None, *, now: datetime = T0) -> Submission:
@@ -204,7 +204,7 @@ class Harness:
     async def running(self, number: int = 1, **fields: Any) -> Claimed:
         """Submit, claim and confirm."""
         made = await self.claimed(number, **fields)
-        await self.queue.confirm(made.submission.uuid, made.attempt.number, made.token)
+        await self.queue.attempt_package(made.submission.uuid, made.attempt.number, made.token)
         return made
 
     async def reported(self, number: int = 1, **fields: Any) -> Claimed:

@@ -189,9 +189,6 @@ def calls_of_an_attempt() -> list[object]:
     def package(harness: Harness, made: Claimed) -> Awaitable[object]:
         return harness.queue.attempt_package(made.submission.uuid, made.attempt.number, made.token)
 
-    def confirm(harness: Harness, made: Claimed) -> Awaitable[object]:
-        return harness.queue.confirm(made.submission.uuid, made.attempt.number, made.token)
-
     def report(harness: Harness, made: Claimed) -> Awaitable[object]:
         return harness.queue.report(
             made.submission.uuid, made.attempt.number, made.token, REPORT, DIGEST
@@ -202,7 +199,7 @@ def calls_of_an_attempt() -> list[object]:
             made.submission.uuid, made.attempt.number, made.token, why="drain"
         )
 
-    calls = (log, close, package, confirm, report, release)
+    calls = (log, close, package, report, release)
     return [pytest.param(call, id=call.__name__) for call in calls]
 
 
@@ -227,7 +224,7 @@ async def test_every_call_needs_the_token_of_that_very_attempt(
     assert missing.value.code == "UNKNOWN_ATTEMPT"
 
 
-@pytest.mark.parametrize("call", calls_of_an_attempt()[:4])
+@pytest.mark.parametrize("call", calls_of_an_attempt()[:3])
 async def test_any_call_of_an_attempt_confirms_its_claim(
     harness: Harness, call: Callable[[Harness, Claimed], Awaitable[object]]
 ) -> None:
@@ -249,13 +246,13 @@ async def test_a_call_of_an_older_attempt_is_stale(
     assert caught.value.details[0].expected == "attempt 2, the newest"
 
 
-async def test_a_confirmation_of_an_attempt_that_is_over_changes_nothing(
+async def test_a_sign_of_life_of_an_attempt_that_is_over_changes_nothing(
     harness: Harness,
 ) -> None:
     made = await harness.reported()
     before = harness.queue.get(made.submission.uuid)
-    after = await harness.queue.confirm(made.submission.uuid, 1, made.token)
-    assert after == before
+    await harness.queue.attempt_package(made.submission.uuid, 1, made.token)
+    assert harness.queue.get(made.submission.uuid) == before
 
 
 # release

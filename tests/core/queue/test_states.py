@@ -108,15 +108,10 @@ def test_a_submission_that_does_not_wait_cannot_be_claimed() -> None:
 
 def test_a_confirmation_gives_the_lease_and_is_no_visible_change() -> None:
     before = claimed()
-    after = states.confirm(before, number=1, now=at(10), settings=SETTINGS)
+    after = states.heartbeat(before, number=1, now=at(10), settings=SETTINGS)
     assert after.attempts[0].confirmed
     assert after.attempts[0].lease_expires_at == at(10 + SETTINGS.lease_s)
     assert after.revision == before.revision
-
-
-def test_a_second_confirmation_changes_nothing() -> None:
-    once = confirmed()
-    assert states.confirm(once, number=1, now=at(50), settings=SETTINGS) is once
 
 
 def test_a_heartbeat_confirms_renews_and_moves_the_phase_forward() -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kzoo_core.ids import SubmissionId
+from kzoo_core.queue.exchange import Order
 from kzoo_core.runner.answers import (
     Unreadable,
     read_beat_answer,
@@ -18,7 +19,6 @@ from kzoo_core.runner.records import (
     BeatAnswer,
     ClaimedAttempt,
     Delivery,
-    Order,
     Registered,
     RunnerLimits,
 )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kzoo_core.ids import ClaimId, SubmissionId
+from kzoo_core.queue.exchange import Order
 from kzoo_core.queue.records import Phase
 from kzoo_core.runner.events import (
     Call,
@@ -43,7 +44,7 @@ from kzoo_core.runner.events import (
     StopAsked,
 )
 from kzoo_core.runner.machine import Rules, RunnerMachine
-from kzoo_core.runner.records import Advice, AttemptKey, BeatAnswer, Order
+from kzoo_core.runner.records import Advice, AttemptKey, BeatAnswer
 
 STATUSES = {
     "calm": [None, None, None, 401, 409, 413, 422, 429, 500, 503, 507],

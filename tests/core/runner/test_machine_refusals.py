@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kzoo_core.ids import ClaimId
+from kzoo_core.queue.exchange import Order
 from kzoo_core.queue.records import Phase
 from kzoo_core.runner.events import (
     Call,
@@ -25,7 +26,7 @@ from kzoo_core.runner.events import (
     Stopping,
 )
 from kzoo_core.runner.machine import PACKAGE_TRIES, RELEASE_TRIES
-from kzoo_core.runner.records import Advice, Beat, BeatAnswer, Order
+from kzoo_core.runner.records import Advice, Beat, BeatAnswer
 from tests.core.runner.driver import (
     KEY,
     OLD,

@@ -10,10 +10,11 @@ from aiohttp.test_utils import TestServer
 
 from kzoo_core.client.transport import Transport
 from kzoo_core.ids import ClaimId, Sha256
+from kzoo_core.queue.exchange import Order
 from kzoo_core.queue.records import Phase
 from kzoo_core.runner.events import Call, Refusal
 from kzoo_core.runner.protocol import CallRefused, Identity, RunnerApi, common_version
-from kzoo_core.runner.records import Advice, Beat, BeatAnswer, Delivery, Order
+from kzoo_core.runner.records import Advice, Beat, BeatAnswer, Delivery
 from tests.core.runner.conftest import REGISTRATION
 from tests.core.runner.scripted_server import LOST, Failure
 
