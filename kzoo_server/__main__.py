@@ -106,6 +106,7 @@ def _serve(settings: ServerSettings) -> int:
                 settings,
                 SystemClock(),
                 new_request_id=lambda: secrets.token_hex(8),
+                token_bytes=secrets.token_bytes,
                 leave_at_once=lambda number: os._exit(128 + number),
                 on_ready=_spare_what_stays,
             )

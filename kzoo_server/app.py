@@ -22,6 +22,7 @@ from kzoo_server.keys import (
     SETTINGS,
     STAGE,
     STEPS,
+    TOKEN_BYTES,
 )
 from kzoo_server.metrics import Metrics
 from kzoo_server.prepared import PreparedBoard
@@ -44,13 +45,17 @@ LOG_MARK_BYTES = 1024 * 1024
 
 
 def create_app(
-    settings: ServerSettings, clock: Clock, *, new_request_id: Callable[[], str]
+    settings: ServerSettings,
+    clock: Clock,
+    *,
+    new_request_id: Callable[[], str],
+    token_bytes: Callable[[int], bytes],
 ) -> web.Application:
     """Return the application; it opens the system when it starts and closes it when it ends.
 
     It serves from the first moment: until the system is open every call but the health ones
     answers 503. ``app[STAGE]`` says how far it is; ``new_request_id`` makes the id of a request
-    that brought none.
+    that brought none, ``token_bytes`` returns that many random bytes.
     """
     app = web.Application(
         middlewares=[observed, enveloped],
@@ -65,6 +70,7 @@ def create_app(
     app[PREPARED] = PreparedBoard()
     app[DOCUMENT] = api_document()
     app[NEW_REQUEST_ID] = new_request_id
+    app[TOKEN_BYTES] = token_bytes
     routes.add_routes(app)
     app.on_shutdown.append(_stop_serving)
     app.cleanup_ctx.append(_system)
@@ -118,7 +124,7 @@ async def _keep_system(app: web.Application, drained: asyncio.Event) -> None:
     """Open the system, keep it until the stage ends, close it; a failure ends the process."""
     stage, settings = app[STAGE], app[SETTINGS]
     try:
-        system = System(system_settings(settings), app[CLOCK])
+        system = System(system_settings(settings), app[CLOCK], token_bytes=app[TOKEN_BYTES])
         try:
             await asyncio.to_thread(app[DOCUMENT].make_ready)
             await system.start()

@@ -8,12 +8,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from kzoo_core.contract.documents import load_yaml
 from kzoo_core.contract.schema_problems import problems_of
-from kzoo_core.contract.schemas import schema, schema_names
+from kzoo_core.contract.schemas import schema_registry
 from kzoo_core.errors import Broken
 from kzoo_core.resources import schemas_directory
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jsonschema.protocols import Validator
+    from referencing import Registry
 
     from kzoo_core.errors import Problem
 
@@ -52,10 +52,9 @@ class ApiDocument:
     @cached_property
     def registry(self) -> Registry[Any]:
         """All documents by their address, so that references between them resolve here."""
-        resources = [Resource.from_contents(dict(schema(name))) for name in schema_names()]
-        named = [(resource.id() or "", resource) for resource in resources]
         document = DRAFT202012.create_resource(self.content)
-        return Registry[Any]().with_resources([*named, (BASE + OPENAPI_FILE, document)])
+        whole: Registry[Any] = schema_registry().with_resource(BASE + OPENAPI_FILE, document)
+        return whole
 
     def validator(self, pointer: str) -> Validator:
         """Return the compiled validator of the schema at ``pointer``, a JSON pointer into it."""

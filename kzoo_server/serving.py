@@ -37,6 +37,7 @@ async def serve(
     clock: Clock,
     *,
     new_request_id: Callable[[], str],
+    token_bytes: Callable[[int], bytes],
     leave_at_once: Callable[[int], None],
     on_ready: Callable[[], None] = lambda: None,
 ) -> None:
@@ -47,7 +48,7 @@ async def serve(
     ``leave_at_once`` with its number. Raises ``BadInput`` with code
     ``CANNOT_LISTEN``, and what kept the system from opening or from going on.
     """
-    app = create_app(settings, clock, new_request_id=new_request_id)
+    app = create_app(settings, clock, new_request_id=new_request_id, token_bytes=token_bytes)
     stage = app[STAGE]
     runner = EnvelopingRunner(
         app, handle_signals=False, shutdown_timeout=settings.stop_s * CLOSING_SHARE

@@ -66,12 +66,15 @@ def validate(
 @cache
 def validator(name: str) -> Validator:
     """Return the compiled validator of one schema, the same object at every call."""
-    compiled: Validator = _Validator(schema(name), registry=_registry(), format_checker=_formats())
+    compiled: Validator = _Validator(
+        schema(name), registry=schema_registry(), format_checker=_formats()
+    )
     return compiled
 
 
 @lru_cache(maxsize=1)
-def _registry() -> Registry[Any]:
+def schema_registry() -> Registry[Any]:
+    """Return all schemas by their ``$id``, so that references between them resolve here."""
     resources = [Resource.from_contents(dict(schema(name))) for name in schema_names()]
     return Registry[Any]().with_resources((resource.id() or "", resource) for resource in resources)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import secrets
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -59,7 +58,7 @@ class System:
         settings: SystemSettings,
         clock: Clock,
         *,
-        token_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        token_bytes: Callable[[int], bytes],
     ) -> None:
         def token_urlsafe(count: int) -> str:
             return base64.urlsafe_b64encode(token_bytes(count)).rstrip(b"=").decode("ascii")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -129,7 +130,12 @@ async def _start(
     settings: ServerSettings, session: aiohttp.ClientSession, aiohttp_server: Any
 ) -> Served:
     numbers = itertools.count(1)
-    app = create_app(settings, SystemClock(), new_request_id=lambda: f"request-{next(numbers)}")
+    app = create_app(
+        settings,
+        SystemClock(),
+        new_request_id=lambda: f"request-{next(numbers)}",
+        token_bytes=secrets.token_bytes,
+    )
     violations: list[str] = []
     app.middlewares.insert(0, _checked(violations))
     test_server: TestServer = await aiohttp_server(app)

@@ -53,7 +53,7 @@ def parameters(operation: Mapping[str, Any], where: str) -> set[str]:
 
 
 async def test_every_route_is_documented_and_every_documented_call_is_routed() -> None:
-    app = create_app(ServerSettings(), SystemClock(), new_request_id=lambda: "r")
+    app = create_app(ServerSettings(), SystemClock(), new_request_id=lambda: "r", token_bytes=bytes)
     routed = {
         (route.resource.canonical, route.method)
         for route in app.router.routes()
@@ -63,7 +63,7 @@ async def test_every_route_is_documented_and_every_documented_call_is_routed() -
 
 
 async def test_only_what_reads_answers_head() -> None:
-    app = create_app(ServerSettings(), SystemClock(), new_request_id=lambda: "r")
+    app = create_app(ServerSettings(), SystemClock(), new_request_id=lambda: "r", token_bytes=bytes)
     heads = {
         route.resource.canonical
         for route in app.router.routes()

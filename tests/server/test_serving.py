@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -71,7 +72,13 @@ async def serving(settings: ServerSettings) -> None:
     def leave(number: int) -> None:
         raise AssertionError(f"a second signal {number}")
 
-    await serve_process(settings, SystemClock(), new_request_id=lambda: "r", leave_at_once=leave)
+    await serve_process(
+        settings,
+        SystemClock(),
+        new_request_id=lambda: "r",
+        token_bytes=secrets.token_bytes,
+        leave_at_once=leave,
+    )
 
 
 async def started(settings: ServerSettings) -> tuple[asyncio.Task[None], str]:
@@ -110,6 +117,7 @@ async def test_whoever_starts_it_hears_of_readiness_before_the_ready_file_tells_
             settings,
             SystemClock(),
             new_request_id=lambda: "r",
+            token_bytes=secrets.token_bytes,
             leave_at_once=lambda _: None,
             on_ready=lambda: heard.append(ready(settings)),
         )

@@ -22,7 +22,6 @@ MAX_LENGTH = 65_536
 """Characters of a string, items of a container."""
 MAX_INT_BITS = 1_100
 """A little more than the largest double has."""
-MAX_FIELD_WIDTH = 999
 
 _WRITE_OUT = "write the values out as literals"
 _SET_HINT = "use a list, or sorted(…)"

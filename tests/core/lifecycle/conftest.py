@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,7 +101,7 @@ class Bench:
 
     def reopened(self) -> System:
         """Return a new system on the same directories, as after a restart."""
-        return System(self.system.settings, SystemClock())
+        return System(self.system.settings, SystemClock(), token_bytes=secrets.token_bytes)
 
 
 def settings(directory: Path) -> SystemSettings:
@@ -122,7 +123,7 @@ def register(system: System) -> Runner:
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     """Give a started system on an empty repository, and a registered runner."""
     KernelRepository.init(tmp_path / "kernel_data").close()
-    system = System(settings(tmp_path), SystemClock())
+    system = System(settings(tmp_path), SystemClock(), token_bytes=secrets.token_bytes)
     moves = Bench(tmp_path, system, register(system))
     try:
         await system.start()
